@@ -355,3 +355,15 @@ def test_a_replay_walks_and_marks_what_is_wrong(mount, check_page):
     page = mount(PageTable.replay(Raises, WALK))
     page.locator(".fac-seek").press("End")
     assert "KeyError: 'no idea'" in page.inner_text(".fac")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_both_ways_say_what_they_hold_in_the_same_words(mount, width):
+    """On a phone it was *1024 each, the longest text*, of nothing."""
+    page = mount(PageTable(lengths=(5, 17, 32, 700), reserve=1024), width=width, reduced=True)
+    said = page.locator(".fac-stage .fac-t-name").all_text_contents()
+    assert "in pages: 784 slots held, 30 empty (3.8 %)" in said
+    one = "one block of 1024 each, room for the longest text:"
+    both = [one, "4096 slots held, 3342 empty (82 %)"]
+    assert set(both) <= set(said) if width == 480 else " ".join(both) in said

@@ -336,6 +336,37 @@ def test_on_a_phone_all_that_matters_is_within_900_px(mount):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("flag", [0.01, 0.25, 0.5, 0.99])
+def test_on_a_phone_both_tapes_have_names_and_the_flag_says_what_was_guessed(mount, flag):
+    page = mount(Race(1024, 128, 128, 128, at=0.3, flag=flag), width=480, reduced=True)
+    name = page.locator(".fac-race-name", has_text="FlashAttention").last
+    says = page.locator(".fac-race-verdict")
+    assert name.is_visible()
+    assert says.text_content().startswith("your flag: ")
+    name, says = name.bounding_box(), says.bounding_box()
+    assert name["x"] + name["width"] < says["x"] < says["x"] + says["width"] < 481
+    cloth = page.locator(".fac-race-grab").bounding_box()
+    assert says["y"] + says["height"] < cloth["y"] + 5
+
+
+@pytest.mark.browser
+def test_a_step_goes_from_one_event_s_end_to_the_next_and_back(mount):
+    page = mount(Race(256, 64, 64, 64), width=1140, reduced=True)
+    page.get_by_text("more: ").first.click()
+    places, at = [], "facModel.get('at')"
+    for _ in range(6):
+        page.get_by_role("button", name="Step ▶").click()
+        places.append(page.evaluate(at))
+    assert places == sorted(set(places))
+    for place in [*places[-2::-1], 0]:
+        page.get_by_role("button", name="◀ Step").click()
+        assert page.evaluate(at) == pytest.approx(place)
+    page.evaluate("facModel.set('at', 1)")
+    page.get_by_role("button", name="Step ▶").click()
+    assert page.evaluate(at) == 1
+
+
+@pytest.mark.browser
 def test_at_the_start_stand_two_drawings_two_tapes_and_the_flag(mount):
     """Caches, desks and the thin tapes come when they are asked for."""
     page = mount(Race(), width=1140)

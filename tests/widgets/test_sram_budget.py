@@ -174,3 +174,28 @@ def test_no_plate_lies_on_a_wall_or_on_a_handle(mount, width, block):
                 or plate["x"] >= fence["x"] + fence["width"] - 1
                 or plate["y"] + plate["height"] <= fence["y"] + 4  # a stroke has no cap
             ), (plate, fence)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_what_is_too_much_stands_on_a_plate_and_a_handle_is_seen_at_a_wall(mount, width):
+    """The words lay on the hatch; T4's wall hid the edge of Q, whose place is the same 64 KiB."""
+    page = mount(SramBudget(block_q=256, block_k=256), width=width, reduced=True)
+    words = page.locator(".fac-stage text", has_text="159 KiB too much").bounding_box()
+    plate = page.locator("rect.fac-chip.fac-t-name").bounding_box()
+    assert plate["x"] <= words["x"] + 4
+    assert words["x"] + words["width"] <= plate["x"] + plate["width"] + 4
+    edge = page.locator(".fac-sram-edge").first
+    assert edge.evaluate(
+        "(n) => !!(n.compareDocumentPosition(document.querySelector("
+        "'.fac-sram-wall')) & Node.DOCUMENT_POSITION_PRECEDING)"
+    ), "over the wall"
+    tick = page.locator(".fac-stage text", has_text="384").bounding_box()
+    for line in page.locator(".fac-sram-lead").all():
+        box = line.bounding_box()
+        assert (
+            not box
+            or box["y"] >= tick["y"] + tick["height"] - 1
+            or box["x"] > tick["x"] + tick["width"]
+            or box["x"] + box["width"] < tick["x"]
+        )

@@ -227,7 +227,7 @@ def test_the_title_asks_before_the_first_step_and_answers_at_the_end(mount, sche
     assert page.inner_text(".fac-finding").endswith("?")
     assert page.locator(".fac-tile-end").evaluate_all(ends) == 0
     said = page.locator(".fac-stage text").all_text_contents()
-    marks = [text for text in said if " ×" in text]  # a scale, which goes on past the end
+    marks = [text for text in said if text.endswith(" ×")]  # a scale, which goes on past the end
     assert marks == ([f"{k} ×" for k in range(1, 6)] if schedule == "flash" else [])
     full = page.locator(".fac-edge:is(.fac-fill-q, .fac-fill-k, .fac-fill-v):not(.fac-tile-unread)")
     assert full.count() == 0  # full colour: read
@@ -281,7 +281,7 @@ def test_its_question_has_a_place_for_a_guess(mount, check_page, width):
     page.mouse.move(x + 2 * once, y)  # it waits at once
     page.mouse.up()
     assert page.evaluate("facModel.get('guess')") == 3
-    assert "your guess, 3 times" in page.text_content(".fac-stage")
+    assert "your guess: 3 ×" in page.text_content(".fac-stage")
     check_page(page)
     page.evaluate("facModel.set('step', 16)")
     assert page.locator(".fac-knob-guess").count() == 0, "it is kept"
@@ -289,6 +289,29 @@ def test_its_question_has_a_place_for_a_guess(mount, check_page, width):
     assert "is read 4 times; you guessed 3" in page.inner_text(".fac-finding")
     page.evaluate("facModel.set('schedule', 'naive')")
     assert page.locator(".fac-tile-guess").count() == 0, "that question is another"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.parametrize("guess", [1.5, 2, 3, 3.5, 4, 5])
+def test_the_guess_runs_through_no_number_and_no_number_is_cut(mount, width, guess):
+    """Its line struck *12 of 16* out, and what a student had guessed was cut at the edge."""
+    page = mount(TileSchedule(mask="causal", guess=guess), width=width, height=1300, reduced=True)
+    boxes = """() => [...document.querySelectorAll('.fac-stage text')].filter((t) => t.textContent)
+      .map((t) => t.getBoundingClientRect()).map((r) => [r.left, r.right, r.top, r.bottom])"""
+    for step in (0, 6, 10):
+        page.evaluate(f"facModel.set('step', {step})")
+        found = page.evaluate(boxes)
+        assert (
+            max(right for _, right, *_ in found)
+            <= page.locator(".fac-stage").bounding_box()["width"] + 3
+        )
+        if not step:
+            continue
+        line = page.locator(".fac-tile-guess").bounding_box()
+        across, low = line["x"] + line["width"] / 2, line["y"] + line["height"] - 6
+        for left, right, top, bottom in found:
+            assert not (left < across < right and top < low and bottom > line["y"]), guess
 
 
 @pytest.mark.browser

@@ -565,8 +565,22 @@ def test_on_a_phone_the_words_of_the_weights_keep_off_axes_and_of_the_next_headi
     stage = page.locator(".fac-stage")
     heading, other = (
         stage.locator("text.fac-t-name", has_text=re.compile(f"^{text}$")).first.bounding_box()
-        for text in ("weights", "ℓ")
+        for text in ("weights p", "ℓ")
     )
     assert heading["x"] + heading["width"] + 20 < other["x"]
     axis = stage.locator(".fac-step-axis").first.bounding_box()
-    assert stage.locator("text", has_text="10 × as tall").bounding_box()["x"] > axis["x"] + 2
+    assert stage.locator("text", has_text="exp(−1.302)").bounding_box()["x"] > axis["x"] + 2
+    zoom = stage.locator("text", has_text="10 × ℓ’s scale").bounding_box()
+    assert zoom["y"] > axis["y"] + axis["height"], "no word stands where a bar can"
+
+
+@pytest.mark.browser
+def test_a_title_names_m_as_the_code_does(mount):
+    """The weight is measured from m, not from a word that stands nowhere else."""
+    page = mount(at(TileStepper(), 12), width=1280, reduced=True)
+    said = page.inner_text(".fac-step-title")
+    assert said == "Weight p = exp(s − m), m = 3.92, the largest score so far"
+    page = mount(by_hand(), width=1280, reduced=True)
+    for step in range(15):
+        page.evaluate(f"facModel.set('step', {step})")
+        assert "record" not in page.inner_text(".fac-step-title")

@@ -203,16 +203,18 @@ function render({ model, el }) {
 
   /** What is held by either way, to one scale: whose tokens they are, and what is held but empty. */
   function drawWaste(add, now, c, name, width, fs, roomy) {
-    const reserve = get("reserve"), px = (width - 2) / Math.max(c.slots, c.reserved, 1), tall = 1.5 * fs, tops = [1.5, 6].map((n) => n * fs), letters = [];
+    const reserve = get("reserve"), px = (width - 2) / Math.max(c.slots, c.reserved, 1), tall = 1.5 * fs, letters = [];
+    const sizes = (held, none) => `${plural(held, "slot")} held, ${none} empty (${percent(none, held)})`, fits = (text) => wide(text, 0.87 * fs) < width;
+    const whats = [`one block of ${reserve} each, room for the longest text`, `one block of ${reserve} each`], all = `${whats[0]}: ${sizes(c.reserved, c.unused)}`;
+    const says = [[`in pages: ${sizes(c.slots, c.empty)}`], fits(all) ? [all] : [`${whats.find(fits) ?? whats[1]}:`, sizes(c.reserved, c.unused)]], tops = [1.5, says[1].length > 1 ? 7.1 : 6].map((n) => n * fs);
+    says.forEach((lines, i) => lines.forEach((text, j) => add(`waste ${i} says ${j}`, "text", { class: "fac-t-small fac-t-name", x: 1, y: tops[i] - (0.4 + 1.1 * (lines.length - 1 - j)) * fs }, text)));
     const block = (key, who, slots, from, y) => who.forEach((x, i) => add(`${key} ${i}`, "rect", { class: `fac-pages-share ${colour(now, x)}`, x: from, y: y + (i * tall) / who.length, width: slots * px, height: tall / who.length }, `${who.join(", ")}: ${plural(slots, "slot")}`));
     const empty = (key, slots, from, y) => {
       add(`${key} ground`, "rect", { class: "fac-waste", x: from, y, width: slots * px, height: tall }, `${plural(slots, "slot")} held, but empty`);
       add(`${key} stripes`, "path", { class: "fac-waste-stripes", d: hatching(from, y, slots * px, tall, slots * px < 8 ? 5 : 10) });
     };
     const outline = (key, slots, from, y) => add(key, "rect", { class: "fac-outline", x: from, y, width: slots * px, height: tall });
-    const says = (i, held, none, words) => add(`waste ${i} says`, "text", { class: "fac-t-small fac-t-name", x: 1, y: tops[i] - 0.4 * fs }, words.map((what) => `${what}: ${roomy ? plural(held, "slot") : held} held, ${none} empty (${percent(none, held)})`).find((text, i) => wide(text, 0.87 * fs) < width || i === words.length - 1));
     if (roomy) add("a slot", "text", { class: "fac-t-soft", x: width - 1, y: tops[0] - 0.4 * fs, "text-anchor": "end" }, "a slot holds one token’s K and V");
-    says(0, c.slots, c.empty, ["in pages"]);
     const own = new Map(); // whose the filled slots are, shared ones once
     for (const [page, full] of Object.entries(c.filled)) {
       const who = Object.keys(now.tables).filter((x) => now.tables[x].includes(Number(page)));
@@ -245,7 +247,6 @@ function render({ model, el }) {
       add(`block ${x} name`, "text", { class: x === name ? "fac-t-name" : "fac-t-small", x: Math.min(tag, at + room * px - 0.7 * fs), y: tops[1] + 0.75 * fs + 0.32 * fs, "text-anchor": "middle" }, x);
       at += room * px;
     }
-    says(1, c.reserved, c.unused, [`one block of ${reserve} each, room for the longest text`, `${reserve} each, the longest text`, "one block each"]);
     if (without.length) add("without", "text", { class: "fac-t-bad", x: width - 1, y: tops[1] - 0.4 * fs, "text-anchor": "end" }, `${without.join(", ")}: no room`);
     return tops[1] + tall + 0.5 * fs;
   }

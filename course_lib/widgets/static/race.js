@@ -9,7 +9,7 @@ const clamp = (x) => Math.max(0, Math.min(1, x));
 function render({ model, el }) {
   const get = (name) => model.get(name), race = raceCanvas(get), { layer, canvas, data, b, chip, wall, slots, place, blank } = race;
   const fixed = Object.keys(data().replays).length > 0; // a replay has the sizes that it has
-  let width = 0, clock = 0, playing = 0, visible = true;
+  let width = 0, clock = 0, playing = 0, visible = true, soon = 0;
   const over = s("svg", { class: "fac-race-over", role: "img" });
   const stage = part("race-picture", h("div", { class: "fac-race" }, layer, canvas, over));
   const head = h("p", { class: "fac-race-title" }), words = h("p", { class: "fac-race-words fac-soft" }), voice = announcer();
@@ -27,6 +27,8 @@ function render({ model, el }) {
     plant();
     blank();
     draw();
+    clearTimeout(soon);
+    soon = setTimeout(() => race.lanes.forEach((lane) => lane.group), 25); // while nobody waits
   }
   function frame(lane, number) {
     const { fs, lw, tw, H, panelH, tape, thin, scale, base } = race.box, { x, y, panel, bill } = lane, naive = lane.name === "naive", last = number === race.lanes.length - 1, title = data().titles[lane.name];
@@ -51,7 +53,7 @@ function render({ model, el }) {
     nodes.push(text(desk ? x : lane.statusX, desk ? y + 2.75 * fs : lane.chipY + 1.33 * fs, "fac-race-small", null, {}, (node) => (lane.statusText = node)));
     // the bill
     const px = tw / race.axis, badge = race.badges.length < 2 ? "" : wide(`${title}${lane.badge}`, 0.9 * fs) > tw - 6 * fs ? lane.badge.split(" from ")[0] : lane.badge;
-    nodes.push(text(0, bill - 0.45 * fs, "fac-race-name", [v("tspan", {}, title), v("tspan", { class: `fac-race-tag${data().replays[lane.name] ? " fac-race-real" : ""}`, dx: 8 }, badge)], {}, (node) => (lane.nameText = node)), text(tw, bill - 0.45 * fs, "fac-race-soft", null, { "text-anchor": "end" }, (node) => (lane.endText = node)));
+    nodes.push(text(0, lane.named, "fac-race-name", [v("tspan", {}, title), v("tspan", { class: `fac-race-tag${data().replays[lane.name] ? " fac-race-real" : ""}`, dx: 8 }, badge)], {}, (node) => (lane.nameText = node)), text(tw, bill - 0.45 * fs, "fac-race-soft", null, { "text-anchor": "end" }, (node) => (lane.endText = node)));
     nodes.push(v("rect", { class: "fac-race-edge", x: 0, y: bill, width: tw, height: tape }), text(0, 0, "fac-race-odometer", null, {}, (node) => (lane.odometer = node)));
     if (get("caches")) {
       const low = bill + tape + thin + 1.45 * fs, seen = naive || fixed ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
@@ -100,13 +102,14 @@ function render({ model, el }) {
     const lane = race.lanes.at(-1), planted = get("flag") >= 0;
     stage.classList.toggle("fac-race-fresh", !clock);
     if (!lane.flagged) return;
-    const { tw, fs, tape } = race.box, x = Math.max(0, get("flag")) * tw, y = lane.bill, left = x > race.box.width / 2, far = (left ? -4 : 4) * fs, tall = 2 * fs, top = y - tall - 5;
+    const { tw, fs, tape, stacked } = race.box, x = Math.max(0, get("flag")) * tw, y = lane.bill, left = x > race.box.width / 2, far = (left ? -4 : 4) * fs, tall = (stacked ? 1.7 : 2) * fs, top = y - tall - 5;
     const cloth = { class: "fac-race-grab", d: `M${x} ${top}l${far} ${tall / 2}l${-far} ${tall / 2}z` };
     const grab = clock ? v("path", cloth) : hold("path", cloth, (px) => put(model, { flag: clamp(px / tw) }));
     lane.flagText = null;
-    const says = text(x + 1.12 * far, top + 0.65 * tall, "fac-race-verdict", null, { "text-anchor": left ? "end" : "start" }, (node) => (lane.flagText = node));
+    const [sx, sy, anchor] = stacked && planted ? [tw, lane.named, "end"] : [x + 1.12 * far, top + 0.65 * tall, left ? "end" : "start"];
+    const says = text(sx, sy, "fac-race-verdict", null, { "text-anchor": anchor }, (node) => (lane.flagText = node));
     renew(lane.flagged, { class: planted ? "" : "fac-race-unset" });
-    lane.led = (!clock || planted) && (left ? tw < 600 : x < 9 * fs); // the flag stands on the tape's name: its words say it
+    lane.led = !stacked && (!clock || planted) && !left && x < 9 * fs; // the flag stands on the tape's name: its words say it
     renew(lane.nameText, { display: lane.led ? "none" : "inline" });
     patch(lane.flagged, clock && !planted ? [] : [
       v("path", { class: "fac-race-flag", d: `M${x} ${y + (planted ? tape : 0)}V${top}` }), grab,
@@ -184,9 +187,7 @@ function render({ model, el }) {
     keep();
   };
   function step(way) {
-    const times = race.lanes.flatMap((lane) => lane.events.map((e) => e.t1)), tiny = race.end * 1e-9;
-    const ahead = way > 0 ? Math.min(...times.filter((t) => t > clock + tiny)) : Math.max(0, ...times.filter((t) => t < clock - tiny));
-    seek(Number.isFinite(ahead) ? ahead : race.end);
+    seek(nextEnd(race, clock, way));
   }
   function stop() {
     if (!playing) return;
@@ -279,7 +280,7 @@ function render({ model, el }) {
   watch.observe(stage);
   build();
   follow();
-  return () => (stop(), size.disconnect(), watch.disconnect());
+  return () => (stop(), clearTimeout(soon), size.disconnect(), watch.disconnect());
 }
 
 export default { render };

@@ -52,6 +52,7 @@ const sums = (events, what, sum = 0) => events.map((e) => (sum += e[what]) - e[w
 function raceCanvas(get) {
   const data = () => get("data"), b = () => data().dtypes[get("dtype")], chip = () => data().gpus[get("gpu")];
   const [layer, canvas] = ["laid", "moves"].map((what) => h("canvas", { class: `fac-race-canvas fac-race-${what}`, "aria-hidden": "true" })); // one above the other
+  const [laid, moving] = [layer, canvas].map((c) => c.getContext("2d"));
   const race = { lanes: [], axis: 1, end: 1, box: null, difference: null };
 
   // Data: lanes on the clock
@@ -96,7 +97,7 @@ function raceCanvas(get) {
     const lw = stacked || count === 1 ? width : (width - gap) / count, tw = width - 1;
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
     // the same for nearly every N: a picture that grows under the hand costs a layout of the page, too
-    const H = Math.min(big ? (caches ? 180 : 350) : count === 1 ? 300 : stacked ? 110 : caches ? 225 : 228, (lw - 11.6 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base, wear = 2.1 * fs;
+    const H = Math.min(big ? (caches ? 180 : 350) : count === 1 ? 300 : stacked ? 106 : caches ? 225 : 228, (lw - 11.6 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base, wear = 2.1 * fs;
     const headH = (caches ? 3.4 : 2.3) * fs, panelH = H + 4.5 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 2.5 * fs);
     const tape = 1.8 * fs, thin = caches ? 0.65 * fs : 0, rows = stacked ? count : 1, tops = rows * (laneH + 0.6 * fs) + 0.2 * fs;
     let y = tops;
@@ -107,8 +108,9 @@ function raceCanvas(get) {
       lane.l2 = lane.panel + panelH + 0.4 * fs;
       lane.desk = lane.l2 + 3.8 * fs;
       lane.chipY = lane.panel + panelH + 0.5 * fs;
-      lane.rise = i === count - 1 && count > 1 ? 2.4 * fs : 0; // the flag's row
+      lane.rise = i === count - 1 && count > 1 ? (stacked ? 3.2 : 2.4) * fs : 0; // the flag's row; where it is narrow the name has one of its own
       lane.bill = y + (lane.rise ? 0.3 : 1.5) * fs + lane.rise;
+      lane.named = lane.bill - (lane.rise && stacked ? 2.4 : 0.45) * fs;
       y = lane.bill + tape + (caches ? thin + 1.9 * fs : 0.2 * fs);
       lane.scores = n * (get("decode") ? 1 : n) * b();
       const queries = get("decode") ? 1 : n;
@@ -122,7 +124,7 @@ function raceCanvas(get) {
         x += w + free + gaps[t];
       }
     });
-    race.box = { width, fs, lw, tw, n, d, base, scale, H, panelH, wear, deskH, tape, thin, low: y, zoom: H / 512, height: y + 1.5 * fs };
+    race.box = { width, stacked, fs, lw, tw, n, d, base, scale, H, panelH, wear, deskH, tape, thin, low: y, pixels: Math.min(2, devicePixelRatio || 1), zoom: H / 512, height: y + 1.5 * fs };
   }
   const wall = () => ((chip().shared / b()) * race.box.zoom ** 2) / race.box.deskH;
   const slot = (rows, cols) => (rows * cols * race.box.zoom ** 2) / race.box.deskH;
@@ -131,7 +133,7 @@ function raceCanvas(get) {
     if (!at) return null;
     const whole = e.tensor === "lse";
     if (whole) return null;
-    const k = pixels(), [x, right, y, low] = [at.x + e.cols[0] * at.sx, at.x + e.cols[1] * at.sx, at.y + e.rows[0] * at.sy, at.y + e.rows[1] * at.sy].map((edge) => Math.round(edge * k) / k); // else neighbours have seams
+    const k = race.box.pixels, whole_ = (edge) => Math.round(edge * k) / k, x = whole_(at.x + e.cols[0] * at.sx), right = whole_(at.x + e.cols[1] * at.sx), y = whole_(at.y + e.rows[0] * at.sy), low = whole_(at.y + e.rows[1] * at.sy); // else neighbours have seams
     return { x, y, w: Math.max(2, right - x), h: Math.max(2, low - y) };
   };
   /** Where the tiles of a program lie on the desk: x and width of each, and of S. */
@@ -155,9 +157,8 @@ function raceCanvas(get) {
     [pen, ground] = [color, outlineColor];
     return other;
   }
-  const pixels = () => Math.min(2, devicePixelRatio || 1);
   function blank() {
-    const k = pixels();
+    const k = race.box.pixels;
     for (const c of [canvas, layer]) {
       const w = Math.round(race.box.width * k), tall = Math.round(race.box.height * k);
       if (c.width === w && c.height === tall) continue;
@@ -166,15 +167,15 @@ function raceCanvas(get) {
     }
     if (pen) requestAnimationFrame(() => look() && race.again()); // a new theme; asked now, it would cost a look at all that is new
     else look();
-    layer.getContext("2d").clearRect(0, 0, race.box.width, race.box.height);
+    laid.clearRect(0, 0, race.box.width, race.box.height);
     for (const lane of race.lanes) {
       Object.assign(lane, { done: 0, reads: {}, wear: {}, moved: 0, least0: 0, written: 0 });
-      for (const t of "qkv") paint(layer.getContext("2d"), t, lane.at[t].x, lane.at[t].y, lane.at[t].w, lane.at[t].h);
+      for (const t of "qkv") paint(laid, t, lane.at[t].x, lane.at[t].y, lane.at[t].w, lane.at[t].h);
     }
   }
   /** Lay an event that is over onto the layer: the byte on the tape, the tile stored, the row worn. */
   function finish(lane, e, i) {
-    const g = layer.getContext("2d"), p = place(lane, e);
+    const p = place(lane, e);
     lane.least0 = lane.past[i] + e.least;
     if (e.tensor === "o" && e.kind === "store") lane.written += e.bytes;
     lane.moved = lane.from[i] + e.bytes;
@@ -182,12 +183,12 @@ function raceCanvas(get) {
     lane.reads[t] = (lane.reads[t] ?? 0) + e.bytes;
     if (!p) return;
     if (e.kind === "store") {
-      if (t === "s") g.clearRect(p.x, p.y, p.w, p.h);
-      paint(g, e.tensor, p.x, p.y, p.w, p.h);
+      if (t === "s") laid.clearRect(p.x, p.y, p.w, p.h);
+      paint(laid, e.tensor, p.x, p.y, p.w, p.h);
     } else if (t !== "s") { // a lamella for each time that a row is read again
       const key = t + e.rows[0], again = (lane.wear[key] ??= 0), most = race.box.wear, pitch = Math.min(5, most / Math.max(1, Math.ceil(get("n") / get("block_q")) - 1));
       lane.wear[key] += 1;
-      if (again) paint(g, t, lane.at[t].x + lane.at[t].w + 1 + Math.min(most, (again - 1) * pitch), p.y, Math.max(0.5, pitch * 0.78), Math.max(0.5, p.h - 0.5));
+      if (again) paint(laid, t, lane.at[t].x + lane.at[t].w + 1 + Math.min(most, (again - 1) * pitch), p.y, Math.max(0.5, pitch * 0.78), Math.max(0.5, p.h - 0.5));
     }
   }
   /** Lay what is over onto both tapes, from event `start` on; the bytes of a group tensor by tensor, as first met. */
@@ -201,14 +202,14 @@ function raceCanvas(get) {
     }
   }
   function strip(lane, group, what, from, y, tall) {
-    const g = layer.getContext("2d"), px = race.box.tw / race.axis, sums = {};
+    const px = race.box.tw / race.axis, sums = {};
     for (const e of group) if (e[what]) sums[e.tensor] = (sums[e.tensor] ?? 0) + e[what];
-    const k = pixels(), edge = (byte) => Math.round(byte * px * k) / k; // else thin tiles blend
+    const k = race.box.pixels, edge = (byte) => Math.round(byte * px * k) / k; // else thin tiles blend
     let end = from;
     for (const [tensor, sum] of Object.entries(sums)) {
       const x = edge(end), w = edge((end += sum)) - x;
-      g.clearRect(x, y, w, tall);
-      paint(g, tensor, x, y, w, tall);
+      laid.clearRect(x, y, w, tall);
+      paint(laid, tensor, x, y, w, tall);
     }
   }
   /** An outline that is seen on every colour. */
@@ -234,7 +235,7 @@ function raceCanvas(get) {
   }
   function draw(clock, still) {
     if (race.lanes.some((lane) => lane.done && lane.events[lane.done - 1].t1 > clock)) blank();
-    const g = canvas.getContext("2d");
+    const g = moving;
     for (const lane of race.lanes) {
       const start = lane.done;
       while (clock > 0 && lane.done < lane.events.length && lane.events[lane.done].t1 <= clock) finish(lane, lane.events[lane.done], lane.done++);

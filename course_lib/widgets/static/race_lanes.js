@@ -90,6 +90,16 @@ export function firstDifference(mine, right) {
   return own.length === theirs.length ? null : mine.length;
 }
 
+/** When the nearest event ends after (`way` 1) or before (-1) `clock`. */
+function nextEnd(race, clock, way) {
+  const edge = clock + way * race.end * 1e-9, ends = race.lanes.map(({ events, done }) => {
+    let i = way > 0 ? done : done - 1; // events that are drawn; the clock may stand between two
+    while (events[i] && way * (events[i].t1 - edge) <= 0) i += way;
+    return events[i]?.t1 ?? (way > 0 ? race.end : 0);
+  });
+  return way > 0 ? Math.min(...ends) : Math.max(...ends);
+}
+
 const isScore = (tensor) => !["q", "k", "v", "o", "lse"].includes(tensor);
 const STEPS = {
   naive: { qload: "S = Q Kᵀ", kload: "S = Q Kᵀ", sstore: "S = Q Kᵀ", sload: "P = softmax(S)", pstore: "P = softmax(S)", pload: "O = P V", vload: "O = P V", ostore: "O = P V" },
@@ -180,12 +190,13 @@ function raceSays(race, clock, get) {
 const timeText = (seconds) => (seconds < 1e-3 ? `${short(seconds * 1e6, 3)} µs` : `${short(seconds * 1e3, 3)} ms`);
 
 /** What the flag asks for, and what has come of the prediction so far. */
-function verdict({ box: { tw }, axis }, lane, mark, over, title) {
-  const whose = lane.led && mark < (tw < 600 ? 0 : axis / 2) ? `${title}: ` : "";
-  if (mark < 0) return `${whose}drag ${tw < 600 ? "to this tape's end" : "it to where this tape will end"}`;
+function verdict({ box: { tw, fs, stacked }, axis }, lane, mark, over, title) {
+  const whose = lane.led && mark < axis / 2 ? `${title}: ` : "";
+  if (mark < 0) return `${whose}drag ${stacked ? "to this tape's end" : "it to where this tape will end"}`;
   const flag = Math.max(1, mark), low = lane.now > flag, times = low ? lane.total / flag : flag / lane.total;
   const came = !over ? (low ? "too low" : "") : times < 1.02 ? "right" : `${short(times, 3)} × too ${low ? "low" : "high"}`;
-  return whose + (tw < 600 ? `${bytesText(flag)}${came && `: ${came}`}` : `your flag: ${bytesText(flag)}${came && `, ${came}`}`);
+  const says = `${bytesText(flag)}${came && `, ${came}`}`, words = ["your flag: ", "you: "].map((who) => who + says);
+  return whose + ((stacked ? words.find((text) => wide(text, fs) < tw - 9 * fs) : words[0]) ?? says);
 }
 
 /** The name of S's corner: inside S, or right of a small one, where room is. */

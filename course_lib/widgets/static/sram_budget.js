@@ -88,8 +88,8 @@ function render({ model, el }) {
       if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
       if (total > most) over("spill hatch", "path", { class: "fac-sram-hatch", d: hatching(px(most), top, px(total) - px(most), tall, 11) });
       const spans = slide(add, over, shared, "shared", top, tall, px, fs, walls.map(({ limit }) => px(limit)));
-      const excess = `${bytesText(total - most, KIB)} too much`;
-      if (total > most && px(total) - px(most) > 9 * excess.length) over("spilled", "text", { class: "fac-t-name", x: px(most) + 0.7 * fs, y: top + tall - 0.55 * fs }, excess);
+      const excess = `${bytesText(total - most, KIB)} too much`, middle = total > most && clear({ x: px(most), w: px(total) - px(most) }, [excess], [spans.q, spans.k].map(({ x, w }) => x + w), fs);
+      if (middle) chip(over, "spilled", excess, middle, top + tall - 0.8 * fs, fs, "fac-t-name"); // a plate: words on a hatch cannot be read
       if (perThread) registerFile(add, over, now, px, y, fs);
       axis(add, room, px, top + tall, fs, handles(over, spans, now, px, top, tall, fs, width, narrow));
       get("compiled").forEach((c, j) => over(`mark ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${top + tall - 0.7 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)}`));
@@ -99,15 +99,16 @@ function render({ model, el }) {
         const sign = total <= limit ? "✓" : "✗";
         return `${sign} ${all.map((name) => (narrow ? name.split("-")[0] : name)).join(", ")}`;
       });
-      const sizes = walls.map(({ limit }) => [`${limit / KIB} KiB, ${bytesText(Math.abs(limit - total), KIB).replace(" KiB", "")} ${total <= limit ? "left" : "over"}`, `${limit / KIB}`]);
+      const sizes = walls.map(({ limit }) => [`${limit / KIB} KiB, ${bytesText(Math.abs(limit - total), KIB).replace(" KiB", "")} ${total <= limit ? "left" : "over"}`, `${limit / KIB}${limit === most ? " KiB" : ""}`]);
       const long = (i) => Math.max(wide(titles[i], 1.08 * fs), narrow ? 0 : wide(sizes[i][0], 0.87 * fs)) + 0.5 * fs, widths = titles.map((_, i) => long(i));
       const places = spread(walls.map(({ limit }, i) => px(limit) + (narrow ? widths[i] / 2 - 0.3 * fs : 0)), widths, 0, width), at = places.map((x, i) => (narrow ? x - widths[i] / 2 + 0.3 * fs : x));
+      const sized = walls.map((_, i) => wide(sizes[i][1], 0.87 * fs)), under = spread(walls.map(({ limit }, i) => px(limit) - 1 + sized[i] / 2), sized.map((size) => size + 0.4 * fs), 0, width).map((x, i) => x - sized[i] / 2);
       walls.forEach(({ limit }, i) => {
         const cls = total <= limit ? "" : " fac-sram-no", x = px(limit);
         add(`wall ${i}`, "path", { class: "fac-sram-wall", d: `M${x - 1.5} ${top - 0.7 * fs}h3v${tall + 0.7 * fs - 8}h-3z` });
         add(`lead ${i}`, "path", { class: "fac-sram-lead", d: narrow || Math.abs(at[i] - x) < widths[i] / 2 ? "" : `M${at[i]} ${top - 0.95 * fs}L${x} ${top - 0.7 * fs}` });
         add(`name ${i}`, "text", { class: `fac-t-name${cls}`, x: at[i], y: fs, "text-anchor": narrow ? "start" : "middle" }, titles[i]);
-        add(`size ${i}`, "text", { class: "fac-t-soft", x: narrow ? Math.min(x - 1, width - 2 * fs) : at[i], y: 2.1 * fs, "text-anchor": narrow ? "start" : "middle" }, sizes[i][narrow ? 1 : 0]);
+        add(`size ${i}`, "text", { class: "fac-t-soft", x: narrow ? under[i] : at[i], y: 2.1 * fs, "text-anchor": narrow ? "start" : "middle" }, sizes[i][narrow ? 1 : 0]);
       });
     });
     return y + (perThread ? 4.2 * fs : -0.3 * fs);
@@ -115,11 +116,17 @@ function render({ model, el }) {
 
   /** The same KiB for the registers, whose wall is what a thread may have. */
   function registerFile(add, over, { registers, spilled }, px, y, fs) {
-    slide(add, over, registers, "registers", y, 2.6 * fs, px, fs, [px(spilled)]);
     const all = sum(registers), spills = all > spilled;
     add("register wall", "rect", { class: "fac-sram-wall", x: px(spilled) - 1.5, y: y - 0.4 * fs, width: 3, height: 3.4 * fs });
     if (spills) over("register spill", "rect", { class: "fac-sram-spill", x: px(spilled), y, width: px(all) - px(spilled), height: 2.6 * fs });
+    slide(add, over, registers, "registers", y, 2.6 * fs, px, fs, [px(spilled)]); // its names stand on the spill
     add("registers", "text", { class: `fac-t-small${spills ? " fac-sram-no" : ""}`, x: 1, y: y + 3.8 * fs }, `registers of ${get("warps")} ${get("warps") > 1 ? "warps" : "warp"}: ${bytesText(all, KIB)} of ${bytesText(spilled, KIB)}${spills ? ", the rest spills" : ""}`);
+  }
+
+  /** The place nearest the middle of a part where plates with these words lie on no fence. */
+  function clear({ x, w }, rows, fences, fs) {
+    const size = Math.max(...rows.map((text) => Math.max(1.2 * fs, wide(text, 0.87 * fs) + 0.5 * fs) + 2)), mid = x + w / 2, ends = [x, ...fences.flatMap((at) => [at - 5, at + 5].map((edge) => Math.max(x, Math.min(x + w, edge)))), x + w];
+    return ends.flatMap((a, i) => (i % 2 || ends[i + 1] - a < size ? [] : [Math.max(a + size / 2, Math.min(ends[i + 1] - size / 2, mid))])).sort((a, b) => Math.abs(a - mid) - Math.abs(b - mid))[0];
   }
 
   /** Lay buffers side by side from the left wall, each with its name on no fence. Returns where each one is. */
@@ -135,13 +142,7 @@ function render({ model, el }) {
       if (kind !== "other") names.push({ kind, letter, x, w, sizes: [bytesText(bytes, KIB), short(bytes / KIB, 3)] });
       from += bytes;
     }
-    const plate = (text) => Math.max(1.2 * fs, wide(text, 0.87 * fs) + 0.5 * fs) + 2;
-    /** The place nearest the middle of a part where plates with these words lie on no fence. */
-    const free = ({ x, w }, rows) => {
-      const size = Math.max(...rows.map(plate)), mid = x + w / 2, ends = [x, ...fences.flatMap((at) => [at - 5, at + 5].map((edge) => Math.max(x, Math.min(x + w, edge)))), x + w];
-      return ends.flatMap((a, i) => (i % 2 || ends[i + 1] - a < size ? [] : [Math.max(a + size / 2, Math.min(ends[i + 1] - size / 2, mid))])).sort((a, b) => Math.abs(a - mid) - Math.abs(b - mid))[0];
-    };
-    const all = (row) => names.every((one) => free(one, row(one)) != null), high = tall > 4 * fs;
+    const free = (part, rows) => clear(part, rows, fences, fs), all = (row) => names.every((one) => free(one, row(one)) != null), high = tall > 4 * fs;
     const long = ({ letter, sizes }) => [`${letter} ${sizes[0]}`], unit = ({ letter, sizes }) => [letter, sizes[0]], number = ({ letter, sizes }) => [letter, sizes[1]];
     const forms = all(long) || !high ? [long] : all(unit) ? [unit] : [number]; // all with their unit, or none
     for (const one of names) {
@@ -172,6 +173,7 @@ function render({ model, el }) {
     edges.forEach(([trait, span, rows], i) => {
       const act = (x) => put(model, { [trait]: nearest(tiles, Math.max(1, x - span.x) / row / rows) });
       add(`grab ${trait}`, "rect", { class: "fac-grab fac-across", x: ends[i] - 0.8 * fs, y: top + (i ? tall / 2 : 0), width: 1.6 * fs, height: tall / 2 }, "", act);
+      add(`edge ${trait}`, "path", { class: "fac-sram-edge", d: `M${ends[i]} ${base - 2 * fs}v${2.2 * fs}` }); // over a wall that stands at the same place
       add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: base + 0.6 * fs, r: 0.5 * fs, "data-handle": trait }, `drag: ${COUNTS[trait][0]}`, act);
     });
     says.forEach((text, i) => { // on a phone each in its own row, from its ring on, the left one below
@@ -184,9 +186,10 @@ function render({ model, el }) {
     add("brace", "path", { class: "fac-sram-lead", d: `M1 ${foot - 0.35 * fs}v${0.35 * fs}${tight ? "" : `H${ends[2] / 2 - gap}M${ends[2] / 2 + gap} ${foot}`}H${ends[2]}v${-0.35 * fs}` });
     add("total", "text", { class: "fac-t-big", x: tight ? ends[2] + 0.6 * fs : ends[2] / 2, y: foot + 0.45 * fs, "text-anchor": tight ? "start" : "middle" }, bytesText(now.total, KIB));
     const beside = !narrow && ends[2] + 2 * half + fs < width, x = beside ? ends[2] + 0.8 * fs : Math.max(2 * half, ends[2] - 0.8 * fs);
-    if (marks && !narrow) add("note lead", "path", { class: "fac-sram-lead", d: beside ? `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` : `M${ends[2]} ${base}V${foot + 1.2 * fs}h${-0.5 * fs}` });
+    if (marks && !narrow) add("note lead", "path", { class: "fac-sram-lead", d: beside ? `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` : `M${ends[2]} ${foot}v${1.2 * fs}h${-0.5 * fs}` });
     add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : x, "text-anchor": narrow || beside ? "start" : "end", y: narrow ? foot + 2.1 * fs : beside ? base + 2.65 * fs : foot + 1.5 * fs }, note);
-    return says.map((_, i) => [narrow ? ends[i] - fs : places[i] - sizes[i] / 2, narrow ? ends[i] + sizes[i] : places[i] + sizes[i] / 2]).slice(narrow ? 1 : 0);
+    const taken = says.map((_, i) => [narrow ? ends[i] - fs : places[i] - sizes[i] / 2, narrow ? ends[i] + sizes[i] : places[i] + sizes[i] / 2]).slice(narrow ? 1 : 0);
+    return marks && beside ? [...taken, [ends[2], ends[2]]] : taken; // no number under the note's line
   }
 
   onChanges(model, [...Object.keys(COUNTS), "buffers", "dtype", "compiled"], draw);

@@ -355,19 +355,27 @@ function render({ model, el }) {
   /** Rows loaded and written so far as bars, in the outline of what it comes to; a mark at each row once. */
   function drawCounts(add, now, step, { x, y, w, fs }) {
     const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
-    const there = { q: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k, o: now.heads * now.n_q };
+    const there = { q: now.heads * now.n_q, o: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k }; // K and V last: the guess about them stands on the axis
     const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(now.heads * Math.ceil(now.n_q / now.block_q) * now.n_k, ...Object.keys(there).flatMap((t) => [end[t], there[t]])); // of no mask, so that masks can be compared
-    const guess = model.get("guess"), asks = !step && now.schedule !== "naive", once_ = there.k * unit, tick = left + (guess || 1) * once_, seam = y + 6.05 * fs, foot = y + 10.2 * fs; // of K and V; below O
+    const guess = model.get("guess"), asks = !step && now.schedule !== "naive", once_ = there.k * unit, tick = left + (guess || 1) * once_, top_ = y + 6.05 * fs, seam = y + 8.15 * fs, foot = y + 10.2 * fs; // above K, between K and V, below V
     add("counts", "text", { class: "fac-t-name", x, y }, "rows moved between HBM and the chip, so far");
+    add("axis", "path", { class: "fac-axis-strong", d: `M${left} ${y + 2 * fs}V${foot}H${x + w - 0.6 * fs}` });
+    add("axis 0", "text", { class: "fac-t-soft", x: left, y: foot + 1.4 * fs, "text-anchor": "middle" }, "0");
+    if (asks) add("guess bar", "rect", { class: "fac-tile-guess fac-tile-asks", x: left, y: top_, width: tick - left, height: foot - top_ - 0.1 * fs });
+    if (guess && !asks && now.schedule !== "naive") add("guess", "path", { class: "fac-tile-guess", d: `M${tick} ${top_}V${foot + 0.35 * fs}` });
     Object.entries(there).forEach(([t, rows], i) => {
       const top = y + (2.1 + 2.1 * i) * fs, tall = 1.6 * fs, again = step && end[t] > rows, says = step ? `${moved[t]} of ${end[t]}` : asks && "kv".includes(t) ? "" : "0";
-      const at = left + Math.max(step ? end[t] : rows, rows) * unit + 0.6 * fs; // where it ends is not shown before the first step
+      const first = left + (step ? Math.max(end[t], rows) : rows * unit < 1.6 * fs ? rows : 0) * unit + 0.6 * fs; // where it ends is not shown before the first step
+      const fold = again ? `${short(end[t] / rows, 2)} ×` : "", struck = guessed(now) && "kv".includes(t) && tick > first - 0.3 * fs; // the guess's line goes through: left or right of it
+      const ways = struck ? [[first, tick - 0.3 * fs], [tick + 0.6 * fs, x + w]] : [[first, x + w]], long = (text) => 7.6 * (says.length + text.length) + 0.4 * fs;
+      const fits = (text) => ways.filter(([from, to]) => from + long(text) < to).map(([from]) => [from, text]);
+      const [at, often] = [...(again && step < all().length ? fits(`by the end ${fold}`) : []), ...fits(fold)][0] ?? [first, fold];
       add(`count name ${t}`, "text", { class: "fac-t-name", x, y: top + 1.1 * fs }, `${t.toUpperCase()} ${t === "o" ? "written" : "loaded"}`);
       add(`end ${t}`, "rect", { class: `fac-tile-end fac-fill-${t}`, x: left, y: top, width: step ? end[t] * unit : 0, height: tall }, `${end[t]} rows at the end`);
       add(`count ${t}`, "rect", { class: `fac-fill-${t}`, x: left, y: top, width: moved[t] * unit, height: tall });
       add(`there ${t}`, "path", { class: "fac-tile-rail", d: `M${left + rows * unit} ${top - 0.15 * fs}v${tall + 0.3 * fs}` }, `${rows} rows there are`);
       add(`says count ${t}`, "text", { class: again ? "fac-t-soft" : "fac-t-small", x: at, y: top + 1.1 * fs }, says);
-      add(`times ${t}`, "text", { class: step < all().length ? "fac-t-soft" : "fac-t-name", x: at + 7.6 * says.length + 0.4 * fs, y: top + 1.1 * fs }, again ? `${step < all().length ? "by the end " : ""}${short(end[t] / rows, 2)} ×` : "");
+      add(`times ${t}`, "text", { class: step < all().length ? "fac-t-soft" : "fac-t-name", x: at + 7.6 * says.length + 0.4 * fs, y: top + 1.1 * fs }, often);
     });
     add("counts once", "text", { class: "fac-t-small", x: left + there.q * unit, y: y + 1.6 * fs, "text-anchor": "middle" }, "each row once");
     const key_ = left + there.q * unit + 4 * fs;
@@ -378,18 +386,18 @@ function render({ model, el }) {
       add(`times ${k}`, "path", { class: "fac-axis-strong", d: `M${at} ${foot}v${0.35 * fs}` });
       if (free) add(`times says ${k}`, "text", { class: "fac-t-soft", x: at, y: foot + 1.4 * fs, "text-anchor": "middle" }, `${k} ×`);
     }
-    if (yours) add("yours", "text", { class: "fac-t-name fac-t-small", x: tick, y: foot + 1.4 * fs, "text-anchor": "middle" }, yours);
-    if (guess ? now.schedule !== "naive" : asks) add("guess", "path", { class: guess ? "fac-tile-guess" : "fac-tile-guess fac-tile-unset", d: `M${tick} ${seam - 2.1 * fs}v${4.2 * fs}${yours ? `V${foot + 0.35 * fs}` : ""}` });
+    if (yours) add("yours", "text", { class: "fac-t-name fac-t-small", x: Math.min(tick, x + w - wide(yours, 0.95 * fs) / 2), y: foot + 1.4 * fs, "text-anchor": "middle" }, yours);
     if (!asks) return;
-    handleName(add, picture.svg, "guess", { x: Math.max(left + there.k * unit, tick) + 0.9 * fs, y: seam + 0.3 * fs }, guess ? `your guess, ${short(guess, 3)} times` : "your guess, from 1 up");
-    add("guess knob", "circle", { class: "fac-knob fac-across fac-knob-guess", cx: tick, cy: seam, r: 0.5 * fs, "data-handle": "guess" }, "drag: your guess", (px) => put(model, { guess: Math.max(0.5, Math.min(Math.round((2 * (px - left)) / unit / there.k), 2 * limits.guess, Math.floor((2 * (w - 15 * fs)) / unit / there.k)) / 2) }));
+    const right = Math.max(left + there.k * unit, tick) + 1.1 * fs, beyond = right + 15 * fs > x + w; // then inside the bar
+    handleName(add, picture.svg, "guess", { class: "fac-t-hand fac-t-name", x: beyond ? tick - 1.1 * fs : right, y: seam + 0.3 * fs, "text-anchor": beyond ? "end" : "start" }, guess ? `your guess: ${short(guess, 3)} ×` : "your guess, 1 × or more");
+    add("guess knob", "circle", { class: "fac-knob fac-across fac-knob-guess", cx: tick, cy: seam, r: 0.65 * fs, "data-handle": "guess" }, "drag: your guess", (px) => put(model, { guess: Math.max(0.5, Math.min(Math.round((2 * (px - left)) / unit / there.k), 2 * limits.guess, Math.floor((2 * (w - 15 * fs)) / unit / there.k)) / 2) }));
   }
 
   const guessed = (now) => now.schedule !== "naive" && model.get("guess");
 
   function sentence(now, step) {
     const n = all().length;
-    if (step === 0) return `Start: ${n} steps to come.`;
+    if (step === 0) return `Start: ${n} steps to come.${now.schedule === "naive" || isDecode(now) || model.get("guess") ? "" : " Guess first, at K and V loaded."}`;
     const [phase, program, , i, j] = all()[step - 1][0];
     const others = all()[step - 1].length - 1;
     if (isDecode(now)) {

@@ -202,9 +202,9 @@ function render({ model, el }) {
     return [
       `${name.replace("t", "T")} comes: ${stop - first > 1 ? `keys ${first} to ${stop - 1}` : `key ${first}`}`,
       top === -Infinity ? `Every key of ${name} is masked` : `The highest score of ${name} is ${x(top)}`,
-      m > old ? (place && old > -Infinity ? `A new record: ${x(m)} beats ${x(old)}` : `The first record: m = ${x(m)}`) : `The record stays ${x(m)}: nothing in ${name} beats it`,
-      !place || old === -Infinity ? "Nothing is summed yet that could shrink" : by < 1 ? `New record: ℓ and O both shrink × ${x(by)}` : "No new record: the sums stay as large",
-      `Weight = exp(score − record): the nearer to ${x(m)}, the larger`,
+      m > old ? (place && old > -Infinity ? `m, the largest score so far, rises from ${x(old)} to ${x(m)}` : `m = ${x(m)}, the largest score so far`) : `m stays ${x(m)}: no score of ${name} is larger`,
+      !place || old === -Infinity ? "Nothing is summed yet that could shrink" : by < 1 ? `m rose, so ℓ and O both shrink: × ${x(by)}` : "m did not rise: the sums stay as large",
+      `Weight p = exp(s − m), m = ${x(m)}, the largest score so far`,
       `ℓ gets the weights of ${name}: ${x(right.added.l[place])} more`,
       `O gets their values, weighted: ${x(right.added.o[place])} ${right.added.o[place] < 0 ? "added" : "more"}`,
     ][line - 1];

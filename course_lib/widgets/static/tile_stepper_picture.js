@@ -44,10 +44,10 @@ function stepperPicture(model, data, now, says) {
 
   function drawPicture(width, fs) {
     const all = now(), { place, line } = position(Math.min(model.get("step"), last), nTiles), two = width < 45 * fs;
-    const at = { all, place, line, fs, tall: (two ? 9 : 12) * fs, end: place >= nTiles };
+    const at = { all, place, line, fs, tall: (two ? 10 : 12) * fs, end: place >= nTiles };
     const gaps = [2.2, 2.2, two ? 0.6 : 2.2].map((n) => n * fs), room = two ? width : 0.54 * width, foot = 2.8 * fs, head = 2.6 * fs;
     picture.svg.classList.toggle("fac-held", Boolean(picture.svg.facHeld));
-    const parts = two ? [1.4, 1.1, 1.1, 1.7] : [1.25, 1.1, 1.1, 1.85], unit = (room - sum(gaps)) / sum(parts), y = two ? 2 * head + at.tall + foot + 2 * fs : head;
+    const parts = two ? [1.55, 1.05, 1.05, 1.65] : [1.25, 1.1, 1.1, 1.85], unit = (room - sum(gaps)) / sum(parts), y = two ? 2 * head + at.tall + foot + 2 * fs : head;
     let x = width - room - (two ? 0 : 1); // its frame stays whole
     const places = parts.map((size, i) => {
       const box = { x, w: size * unit, y };
@@ -219,23 +219,23 @@ function stepperPicture(model, data, now, says) {
   function drawDesk(add, { all, place, line, fs, x, w, y, tall, end, scale, tied }) {
     const { sequence, right, slip } = all, base = y + tall, here = Math.max(0, place), tile = sequence[here], shown = place >= 0 && line >= DONE.p;
     const highest = end ? 1 : Math.max(...right.p[here]), zoom = [1, 2, 5, 10, 20].filter((z) => z * highest * scale.unit <= 0.7 * tall).at(-1) ?? 1; // small ones would be lines
-    heading(add, "desk", fits(["weights p", "weights"], w), { x, y, fs }); // not into the heading of ℓ
+    heading(add, "desk", fits(["weights p", "weights"], w + fs), { x, y, fs }); // not into the heading of ℓ
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
-    add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + 2.3 * fs, ...middle }, end ? "thrown away" : `tile ${letter(tile)}`);
+    const p = right.p[here] ?? [], unit = w / p.length, wrong = slip?.p[here], name = (value) => (value ? value.toFixed(2).replace("0.", ".") : "0");
+    const numbers = Math.max(...p.map((value) => wide(name(value), 0.87 * fs))) < unit - 2, zooms = zoom > 1 && !end; // a number under each bar
+    add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + (zooms && !numbers ? 1.1 : 2.3) * fs, ...middle }, end ? "thrown away" : `tile ${letter(tile)}`);
     if (end) return;
-    const zoomed = [`${zoom} × as tall as in ℓ`], lines = wide(zoomed[0], 0.8 * fs) < w + 2 * fs ? zoomed : [`${zoom} × as tall`, "as in ℓ"];
-    if (zoom > 1) lines.forEach((text, i) => add(`desk zoom ${i}`, "text", { class: "fac-t-small fac-t-name", y: y + (0.6 + 1.1 * i) * fs, ...(wide(text, 0.87 * fs) < w ? { x: x + w / 2, ...middle } : { x: x + 1 }) }, text)); // never on the axis
+    if (zooms) add("desk zoom", "text", { class: "fac-t-small fac-t-name", x: x + w / 2, y: numbers ? y + 0.6 * fs : base + 2.3 * fs, ...middle }, fits([`${zoom} × as tall as in ℓ`, `${zoom} × ℓ’s scale`], w + 2 * fs, 0.8 * fs));
     axis(add, "p", x, base, tall, { unit: zoom * scale.unit, deep: 0 }, fs);
-    const p = right.p[here], unit = w / p.length, wrong = slip?.p[here];
     p.forEach((value, k) => {
-      const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * zoom * scale.unit), text = value ? value.toFixed(2).replace("0.", ".") : "0";
+      const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * zoom * scale.unit), text = name(value);
       if (!shown) return outline(add, `p ${k}`, bx, base - up, bw, up);
       const named = wide(text, 0.87 * fs) < unit - 2, here_ = k === tied && !named;
       add(`p ${tile} ${k}`, "rect", { class: `fac-edge fac-step-bar ${here_ ? "fac-step-tied" : ""}`, style: paint(tile), x: bx, y: base - up, width: bw, height: up }, `p of key ${data.tiles[tile][0] + k}: ${short(value, 5)}`);
       if (wrong && wrong[k] !== value) add(`p wrong ${tile} ${k}`, "rect", { class: "fac-step-ghost fac-step-bad", x: bx, y: base - Math.min(tall, finiteOr0(wrong[k]) * zoom * scale.unit), width: bw, height: Math.min(tall, finiteOr0(wrong[k]) * zoom * scale.unit) });
       if (here_) {
-        const says = fits([`exp(${under(all.scores[data.tiles[tile][0] + k], right.m[here]).is}) = ${short(value, 3)}`, short(value, 3)], w + 1.2 * fs, 0.87 * fs), half = wide(says, 0.87 * fs) / 2;
-        add("tied says", "text", { class: "fac-t-small fac-t-name", x: Math.max(x + half + 2, Math.min(x + w - half, bx + bw / 2)), y: base - up - 0.4 * fs, ...middle }, says);
+        const says = [`exp(${under(all.scores[data.tiles[tile][0] + k], right.m[here]).is})`, `= ${short(value, 3)}`], rows = wide(says.join(" "), 0.87 * fs) < w + 1.2 * fs ? [says.join(" ")] : says, half = wide(rows[0], 0.87 * fs) / 2;
+        rows.forEach((row, i) => add(`tied says ${i}`, "text", { class: "fac-t-small fac-t-name", x: Math.max(x + half + 2, Math.min(x + w - half, bx + bw / 2)), y: base - up - (0.4 + 1.1 * (rows.length - 1 - i)) * fs, ...middle }, row));
       }
       if (named) add(`p says ${tile} ${k}`, "text", { class: "fac-t-small", x: bx + bw / 2, y: base + 1.1 * fs, ...middle }, text);
     });
@@ -247,7 +247,7 @@ function stepperPicture(model, data, now, says) {
     const last_ = end ? nTiles - 1 : line >= DONE[what] ? place : place - 1, fresh = !end && last_ === place && place >= 0;
     const value = (run, i) => (i < 0 ? 0 : what === "l" ? run.l[i] : run.o[i][column]);
     const alpha = place > 0 && !end && line >= DONE.alpha ? right.by[what][place] : 1, shrinks = alpha < 1 && !fresh;
-    heading(add, what, what === "o" && data.columns > 1 ? fits([`O, column ${column}`, `O[${column}]`], w + 0.4 * fs) : name, { x, y, fs });
+    heading(add, what, what === "o" && data.columns > 1 ? fits([`O, column ${column}`, `O, col. ${column}`], w + 0.4 * fs) : name, { x, y, fs });
     if (what === "o" && last_ >= 0) {
       const range = bounds(column).map((v) => v * right.l[last_] * (shrinks ? alpha : 1)), // of the keys that O holds: their ℓ shrinks with it
          [high, deep] = range.map((v) => Math.max(y, Math.min(floor, base - v * scale.unit)));
@@ -259,7 +259,7 @@ function stepperPicture(model, data, now, says) {
       if (!slip && (fresh || shrinks) && base - filled - high > 2.9 * fs) lies.forEach((text, i) => add(`o can ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: high + (1.2 + 1.1 * i) * fs, ...middle }, text));
     }
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
-    if (!slip) add(`${what} means`, "text", { class: "fac-t-soft", x: x + w / 2, y: floor + 2.3 * fs, ...middle }, fits(what === "l" ? ["sum of weights", "sum of p"] : ["weighted sum of V", "sum of p · V"], w + 1.6 * fs, 0.8 * fs));
+    if (!slip) add(`${what} means`, "text", { class: "fac-t-soft", x: x + w / 2, y: floor + 2.3 * fs, ...middle }, what === "l" ? "sum of p" : "sum of p · V");
     axis(add, what, x, base, tall, scale, fs);
     if (last_ < 0) {
       const first = finiteOr0(value(right, 0)) * scale.unit;
