@@ -58,6 +58,8 @@ _FILL = (
     "keys past the end count as score 0", "masked keys count as score 0",
     "places past the ends are not 0", "boundary tiles are not masked",  # 0.0 is added
     "places past the last split count",
+    "a hidden score is a large negative number", "a hidden score is 0",  # 5.5
+    "a hidden number is a large negative number", "a hidden number is 0",  # 6.5
 )  # fmt: skip
 _LAST_DROPPED = (
     "the last tile is dropped", "the short last tile is dropped",
@@ -555,7 +557,7 @@ def only_first(node: ast.AST) -> Iterator[New]:
 
 
 @_operator("K is reshaped, not transposed", "K is reshaped, not transposed",
-           "k is reshaped, not transposed")  # fmt: skip
+           "k is reshaped, not transposed", "the tile is not turned")  # fmt: skip
 def k_reshaped(node: ast.AST) -> Iterator[New]:
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "tl.trans":
         tile = ast.unparse(node.args[0])

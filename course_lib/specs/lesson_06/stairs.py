@@ -29,6 +29,7 @@ from course_lib.judging.tolerance import as_float64
 
 Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
 End = Callable[[int, int, int, int], int]
+Fold = Callable[[np.ndarray, np.ndarray, int], np.ndarray]
 
 
 def _sees(i: np.ndarray, j: np.ndarray) -> np.ndarray:
@@ -39,6 +40,15 @@ def _sees(i: np.ndarray, j: np.ndarray) -> np.ndarray:
 def _last_row(tile: int, block_rows: int, block_cols: int, n_cols: int) -> int:
     """Return the first column that no row of a tile sees; n_cols at most."""
     return min(n_cols, 2 * (tile + 1) * block_rows)
+
+
+def _of_all(tiles: np.ndarray, met: np.ndarray, block_rows: int) -> np.ndarray:
+    """Return each row's maximum over its tiles (rows, tiles, columns), the first ``met`` of them.
+
+    Everywhere else stands -inf.
+    """
+    top: np.ndarray = tiles.max((1, 2))
+    return top
 
 
 def _rounded(x: np.ndarray, half: bool) -> np.ndarray:
@@ -58,10 +68,11 @@ def _turned(
     stores: Callable[[np.ndarray, bool], np.ndarray] = _rounded,
     compares: Callable[[np.ndarray, bool], np.ndarray] = _rounded,
     turn: Callable[[np.ndarray], np.ndarray] = np.transpose,
+    fold: Fold = _of_all,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (out, top), or what comes of another rule, end, type or way to turn a tile.
 
-    ``stores`` makes the numbers of out, ``compares`` those of which top is the largest.
+    ``stores`` makes the numbers of out, ``compares`` those of which ``fold`` makes top.
     """
     x = as_float64(x)
     n_rows, n_cols = x.shape
@@ -72,7 +83,10 @@ def _turned(
     loaded = j < ends[i // block_rows]
     kept = np.where(sees(i, j), x, hidden)
     out = np.where(loaded, stores(kept, half), -np.inf)
-    top = np.where(loaded, compares(kept, half), -np.inf).max(axis=1)
+    seen = np.where(loaded, compares(kept, half), -np.inf)
+    seen = np.pad(seen, ((0, 0), (0, -n_cols % block_cols)), constant_values=-np.inf)
+    met = loaded[:, ::block_cols].sum(axis=1)
+    top = fold(seen.reshape(n_rows, -1, block_cols), met, block_rows)
     if turn is np.transpose:
         return out.T, top
     return _tile_by_tile(np.where(loaded, out, -np.inf), block_rows, block_cols, turn), top
@@ -199,6 +213,47 @@ def _always_half(x: np.ndarray, half: bool) -> np.ndarray:
     return _rounded(x, True)
 
 
+def _of_the_first(tiles: np.ndarray, met: np.ndarray, block_rows: int) -> np.ndarray:
+    """Return the maximum of the first tile of which a row sees something."""
+    each = tiles.max(axis=2)
+    first = np.isfinite(each).argmax(axis=1)
+    return np.take_along_axis(each, first[:, None], 1)[:, 0]
+
+
+def _of_the_last(tiles: np.ndarray, met: np.ndarray, block_rows: int) -> np.ndarray:
+    return np.take_along_axis(tiles.max(axis=2), met[:, None] - 1, 1)[:, 0]
+
+
+def _of_all_rows(tiles: np.ndarray, met: np.ndarray, block_rows: int) -> np.ndarray:
+    tops, starts = tiles.max((1, 2)), np.arange(0, len(tiles), block_rows)
+    return np.repeat(np.maximum.reduceat(tops, starts), block_rows)[: len(tops)]
+
+
+_WRONG_MAXIMA: tuple[tuple[str, str, Fold], ...] = (
+    (
+        "m is never updated",
+        "it stays as the first tile made it: m = tl.maximum(m, tl.max(kept, 1)) in every tile.",
+        _of_the_first,
+    ),
+    (
+        "each tile uses its own maximum",
+        "each tile throws the maximum of those before away: m = tl.maximum(m, tl.max(kept, 1)).",
+        _of_the_last,
+    ),
+    (
+        "one maximum for the whole tile",
+        "tl.max(kept) is one number for all rows: tl.max(kept, 1) has one for each.",
+        _of_all_rows,
+    ),
+    *(
+        (
+            "the maximum does not start at -inf" if low else "the maximum starts at 0",
+            "all that a row sees may be smaller than the number with which m starts: -inf.",
+            lambda tiles, met, block_rows, low=low: np.maximum(tiles.max((1, 2)), -low),
+        )
+        for low in (0.0, *(low for _, low in LOW_NUMBERS))
+    ),
+)
 _RULE = "Row i sees the columns j <= 2 * i + 1."
 
 TURNED_STAIRS = Exercise.of(
@@ -269,6 +324,7 @@ TURNED_STAIRS = Exercise.of(
             "It is no -inf: a real number can lie below it.",
             *(partial(_turned, hidden=-low) for _, low in LOW_NUMBERS),
         ),
+        *(Mistake(name, says, partial(_turned, fold=fold)) for name, says, fold in _WRONG_MAXIMA),
         Mistake(
             "nothing is hidden",
             "The tile goes into out as it was loaded: tl.where is to hide what a row does not see.",
