@@ -226,7 +226,9 @@ def test_no_name_lies_on_another(mount, width):
     timed.add_measurement("eager, measured", intensity=42.4, tflops=75)
     timed.add_measurement("flash, measured", intensity=4218, tflops=345)
     dials = [RooflineChart(view="dial", queries=queries) for queries in (1, 64, 1024)]
-    charts = (RooflineChart(n=8192, heads=8), timed, above_the_slope(), *dials)
+    sizes = [(8192, 128), (512, 64), (64, 16), (2**17, 1024)]
+    plain = [RooflineChart(n=n, heads=8, block_q=block_q) for n, block_q in sizes]
+    charts = (*plain, RooflineChart(gpu="T4"), timed, above_the_slope(), *dials)
     for chart in charts:
         assert mount(chart, width=width).evaluate(overlaps) == []
 

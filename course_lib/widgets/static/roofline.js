@@ -81,7 +81,7 @@ function render({ model, el }) {
     const free = faster ? [] : points.filter((p) => held.includes(p) || held.every((h) => h.x !== p.x)); // no tick under a handle
     if (fields.block_q.node.hidden !== faster) fields.block_q.node.hidden = faster; // it would move nothing
     const mid = 2 ** (faster ? widest([left, ...marks.map((m) => Math.log2(m.intensity)), Math.log2(ridge)]) : left + (long ? 0.39 : 0.33) * (Math.log2(ridge) - left)); // between the stems
-    const slope = { x: X(mid), y: Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs, angle: Math.atan2(Y(8) - Y(4), X(8) - X(4)), text: `${!faster ? `memory${long ? "'s roof" : ""}` : long ? EVERY : "HBM"}: ${chip.hbm_gb_per_s} GB/s` };
+    const slope = { x: X(mid), y: Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs, angle: Math.atan2(Y(8) - Y(4), X(8) - X(4)), text: `${!faster ? (long ? "memory's roof: " : right > 14 ? "" : "memory: ") : `${long ? EVERY : "HBM"}: `}${chip.hbm_gb_per_s} GB/s` };
     under((add) => {
       add("memory side", "rect", { class: "fac-roof-side", x: from, y: top, width: Math.max(0, X(ridge) - from), height: floor - top });
       grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, marks.length, faster);
@@ -93,7 +93,7 @@ function render({ model, el }) {
       else {
         const sides = width < ROOMY ? ["memory", "arithmetic"] : ["memory sets the pace", "arithmetic sets the pace"];
         const level = top + 0.6 * (floor - top), narrow = width < ROOMY;
-        add("side 0", "text", { class: "fac-roof-where", ...(narrow ? { x: X(ridge) - 6, y: floor - 0.5 * fs, "text-anchor": "end" } : { x: from + 0.6 * fs, y: level }) }, `← ${sides[0]}`);
+        add("side 0", "text", { class: "fac-roof-where", ...(narrow ? { x: X(ridge) - 6, y: floor - 0.5 * fs, "text-anchor": "end" } : { x: from + 0.6 * fs, y: top + 1.4 * fs }) }, `← ${sides[0]}`);
         add("side 1", "text", { class: "fac-roof-where", x: X(ridge) + 6, y: narrow ? floor - 0.5 * fs : level }, `${sides[1]} →`);
         const balance = [`ridge, the balance point: ${short(ridge, 3)} FLOP for each byte`, `ridge: ${short(ridge, 3)} FLOP/byte`, `${short(ridge, 3)} FLOP/byte`].find((text) => 7 * text.length < end - X(ridge));
         add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: narrow ? floor - 1.9 * fs : level + 1.5 * fs }, balance);
@@ -150,7 +150,7 @@ function render({ model, el }) {
     const times = ridge / x, far = times > 1.5, level = floor - 0.75 * fs;
     if (far) add("drop", "path", { class: "fac-roof-ridge", d: `M${X(x)} ${Y(y)}V${floor}` });
     if (far) add("far", "path", { class: "fac-roof-way", d: `M${X(x)} ${level}H${X(ridge)}m-7 -4l7 4l-7 4` });
-    add("ridge name", "text", { class: "fac-t-name", x: X(ridge) + 6, y: level + 0.3 * fs }, !far ? `ridge: ${short(ridge, 3)} FLOP/byte` : width >= 440 ? `${short(times, 3)} × to the ridge` : `${short(times, 3)} ×`);
+    add("ridge name", "text", { class: `fac-t-name${far ? "" : " fac-t-small"}`, x: X(ridge) + 6, y: level + 0.3 * fs }, !far ? `ridge: ${short(ridge, 3)} FLOP/byte` : width >= 440 ? `${short(times, 3)} × to the ridge` : `${short(times, 3)} ×`);
   }
 
   /** A dot for each number of queries that the handle can stand at, and the numbers that have room. */
@@ -163,7 +163,7 @@ function render({ model, el }) {
       const flat = x > ridge, text = manyQueries(queries), room = wide(text, 0.8 * fs), left = !flat && X(x) + room + fs > X(ridge); // not across the line of the balance
       if (flat && X(x) + room / 2 > edge) continue; // there the dots are closer
       edge = X(x) - room / 2 - 0.5 * fs;
-      add(`stop ${queries}`, "text", { class: "fac-t-soft", x: X(x) + (flat ? 0 : left ? -0.6 : 0.5) * fs, y: Y(attainable(x, chip)) + (flat ? -0.7 : left ? -0.1 : 0.95) * fs, "text-anchor": flat ? "middle" : left ? "end" : "start" }, text);
+      add(`stop ${queries}`, "text", { class: "fac-t-soft", x: X(x) + (flat ? 0 : left ? -0.6 : 0.5) * fs, y: Y(attainable(x, chip)) + (flat ? -0.85 : left ? -0.1 : 0.95) * fs, "text-anchor": flat ? "middle" : left ? "end" : "start" }, text);
     }
   }
 
@@ -183,6 +183,7 @@ function render({ model, el }) {
     const sized = (l) => ({ ...l, size: Math.max(...l.lines.map(([text, cls]) => wide(text, (!/name/.test(cls) ? 0.82 : /small/.test(cls) ? 0.88 : 0.96) * fs))) });
     const twice = (p) => !long && marks.some((m) => !aboveSlope(m, chip) && p.label.split(",")[0] === m.label.split(",")[0]); // its mark bears its name
     const all = [...points.filter((p) => !twice(p)).map((p) => told(p, { long, X, Y, marks, ridge })), ...marks.map((m) => timed(m, { long, X, Y, chip, ridge }))].map(sized);
+    const led = (l) => ({ side: "beyond", led: true, ends: false, left: Math.min(beyond, end - l.size), y: Math.max(l.y, peak + 1.5 * fs) });
     for (const l of all) {
       const onLeft = l.x - 1.1 * fs - l.size, base = l.y - 0.35 * fs, met = onLeft < slope.x + half * Math.cos(slope.angle) && base + 0.6 * fs > slope.y - half * Math.abs(Math.sin(slope.angle)) - 0.6 * fs;
       if (l.above) Object.assign(l, { side: "above", left: Math.max(from + 4, l.x + 0.7 * fs - l.size), ends: true, y: l.y - 1.2 * fs - tall(l) });
@@ -192,24 +193,27 @@ function render({ model, el }) {
       else if (l.bold) { // below its mark, and below the slope at its left end
         const left = Math.max(from + 4, Math.min(l.x - 0.6 * fs, balance - l.size)), y = Math.max(l.y + 1.7 * fs, l.roof + falls * (left - l.x) + 1.4 * fs);
         Object.assign(l, { side: "below", left, y, lead: y > l.y + 2.4 * fs ? `M${l.x} ${l.y + 0.7 * fs}V${y - 0.7 * fs}` : "" });
-      } else if (view === VIEWS.kernels && onLeft > from - 0.9 * fs && !met) Object.assign(l, { side: "left", left: onLeft, ends: true, y: base });
-      else if (l.x + 1.1 * fs + l.size < balance) Object.assign(l, { side: "below", left: l.x + 1.1 * fs, y: l.y + 0.45 * fs });
-      else Object.assign(l, { side: "beyond", led: true, left: Math.min(beyond, end - l.size), y: Math.max(l.y, peak + 1.5 * fs) });
+      } else {
+        const sides = { left: onLeft > from - 0.9 * fs && !met, below: l.x + 1.1 * fs + l.size < balance };
+        const side = (view === VIEWS.kernels ? ["left", "below"] : ["below", "left"]).find((name) => sides[name]);
+        Object.assign(l, side === "left" ? { side, left: onLeft, ends: true, y: base } : side ? { side, left: l.x + 1.1 * fs, y: l.y + 0.45 * fs } : led(l));
+      }
+    }
+    const on = (side) => all.filter((l) => l.side === side).sort((a, b) => b.flat - a.flat || a.y - b.y);
+    let foot = Infinity;
+    for (const l of on("left").reverse()) { // upwards; its last line stands at the point
+      const y = Math.min(l.y, foot) - tall(l);
+      if (y < 1.8 * fs) Object.assign(l, led(l)); // out of the picture
+      else foot = (l.y = y) - 1.25 * fs;
     }
     const marked = marks.map((m) => ({ x: X(m.intensity), y: Y(m.tflops) })); // a name makes room for a mark
     const hits = (l) => marked.some((m) => m.x > l.left - fs && m.x < l.left + l.size + 0.6 * fs && m.y > l.y - 1.1 * fs && m.y < l.y + tall(l) + 1.1 * fs);
-    const on = (side) => all.filter((l) => l.side === side).sort((a, b) => b.flat - a.flat || a.y - b.y);
     for (const side of ["beyond", "below"]) {
       let edge = 0;
       for (const l of on(side)) { // downwards, away from the roof
         for (l.y = Math.max(l.y, edge); hits(l); l.y += 0.2 * fs);
         edge = l.y + tall(l) + 1.3 * fs;
       }
-    }
-    let edge = Infinity;
-    for (const l of on("left").reverse()) { // upwards; its last line stands at the point
-      l.y = Math.min(l.y, edge) - tall(l);
-      edge = l.y - 1.25 * fs;
     }
     for (const l of all) {
       l.row = l.y;
