@@ -53,8 +53,7 @@ class PeakMemory:
         naive, fused = last["naive"], last["fused"]
         at = f"At N = {naive.n}"
         if naive.out_of_memory and not fused.out_of_memory:
-            ours = f" ({bytes_binary(self.limit_bytes)}, set by us)" if self.limit_bytes else ""
-            return f"{at} naive attention runs out of memory{ours}; fused does not"
+            return f"{at} naive attention runs out of memory; fused does not"
         if not (naive.bytes and fused.bytes):
             return "The peaks, as far as they could be measured"
         return f"{at} naive attention holds {naive.bytes / fused.bytes:.3g} times as much memory"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLOURS = {"naive": "naive", "fused": "flash"}  # method -> what its colour means
-_WIDE = 8.0  # inches: a narrow page's figure has fewer
 _GAP = 0.035  # between the baseline and what hangs below it, of the largest square
 
 
@@ -28,81 +28,100 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
 
     A square unit of the axes is a byte. Every peak is a rectangle of two squares, and so is the
     dotted limit: what does not fit is larger than it, and only that. Fused attention's peak hangs
-    below the baseline.
+    below the baseline. On a narrow page the two squares stand on each other: it is higher.
     """
     size = 20 if presenter else FONT_SIZE
-    figure, axes = new_figure(figsize=(14, 4.2) if presenter else (11, 2.85), narrow_height=1.6,
-                              grows=True)  # fmt: skip
-    figure.get_layout_engine().set(w_pad=0.02)
+    figure, axes = new_figure(figsize=(14, 4.2) if presenter else (11, 2.85), grows=True)
+    figure.narrow, narrow_axes = new_figure(figsize=(4.4, 2.95))
+    for drawn, at, shape in (
+        (figure, axes, _Shape(size)),
+        (figure.narrow, narrow_axes, _Shape(FONT_SIZE, upright=True)),
+    ):
+        drawn.get_layout_engine().set(w_pad=0.02)
+        _draw(at, records, limit_bytes, shape)
+    return figure
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Size of the type (points), and how an area's two squares lie: side by side, or stacked."""
+
+    size: float
+    upright: bool = False
+
+    def extent(self, n_bytes: float) -> tuple[float, float]:
+        """Return width and height of an area of ``n_bytes``: two squares."""
+        side = sqrt(n_bytes / 2)
+        return (side, 2 * side) if self.upright else (2 * side, side)
+
+
+def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _Shape) -> None:
+    size, upright = shape.size, shape.upright
     lengths = sorted({record.n for record in records})
     side = _side_per_row(records)
-    limit = sqrt(limit_bytes / 2) if limit_bytes else 0.0
-    top = max([limit, *(side * n for n in lengths)]) or 1.0
-    room = 0.88 * top  # of the narrowest column: its words need it
-    left, x = 0.0, 0.0
-    deep = max([0.05 * top, *(_extent(r.bytes or 0)[1] for r in records if r.method == "fused")])
+    limit = shape.extent(limit_bytes or 0)
+    top = max([min(limit), *(side * n for n in lengths)]) or 1.0
+    across, high = (1, 2) if upright else (2, 1)  # of an area, in sides
+    room = (0.7 if upright else 0.88) * top  # of the narrowest column: its words need it
+    left, x, gap = 0.0, 0.0, (0.1 if upright else 0.12) * top
+    fused = [shape.extent(r.bytes or 0)[1] for r in records if r.method == "fused"]
+    deep = max([0.05 * top, *fused])
     for n in lengths:
         x = left
         for record in (record for record in records if record.n == n):
-            _draw_area(axes, record, x, side * n, size, top, limit)
+            _draw_area(axes, record, x, side * n, top, limit, shape)
         _say(axes, short_count(n), (x, -_GAP * top - deep), (0, -0.75), size, va="top")
-        left += max(2 * side * n, room) + 0.12 * top
-    right = max(left, 5 * top)  # four doublings: the scale stays while they arrive
+        left += max(across * side * n, room) + gap
+    right = max(left, (3.5 if upright else 5) * top)  # four doublings: the scale stays meanwhile
     if limit_bytes:
-        axes.plot([x, x, x + 2 * limit, x + 2 * limit], [0, limit, limit, 0],
+        wide, tall = limit
+        axes.plot([x, x, x + wide, x + wide], [0, tall, tall, 0],
                   color=PAGE_INK, linestyle=":", linewidth=size / 6)  # fmt: skip
         says = f"limit {bytes_binary(limit_bytes)}"
-        inside = limit > 0.4 * top and any(r.out_of_memory for r in records if r.n == n)
+        inside = min(limit) > 0.4 * top and any(r.out_of_memory for r in records if r.n == n)
         says = says.replace(" ", "\n", 1) if inside else says  # beside the line between S and P
-        _say(axes, says, (x + 2 * limit, limit), (-0.3 * inside, -0.3 if inside else 0.35),
-             size * (0.74 if inside else 0.85), ha="right", va="top" if inside else "bottom",
-             linespacing=1.05)  # fmt: skip
+        _say(axes, says, (x + wide, tall), (-0.3 * inside, -0.3 if inside else 0.35),
+             size * ((0.8 if upright else 0.74) if inside else 0.85), ha="right",
+             va="top" if inside else "bottom", linespacing=1.05)  # fmt: skip
     last = [record for record in records if record.n in lengths[-1:]]
-    _say_how_much_less(axes, last, x, -_GAP * top, size)
+    _say_how_much_less(axes, last, x, top, deep, shape)
     naives = [r.bytes or r.predicted_bytes or 0 for r in records if r.method == "naive"]
     law = [b / a for a, b in pairwise(naives)]
     doubled = all(b == 2 * a for a, b in pairwise(lengths))
     if len(law) > 1 and doubled and all(abs(factor - 4) < 0.1 for factor in law):
         look = {"fontweight": "bold", "color": text_colour("naive"), "va": "top", "ha": "left"}
-        for wide, gap in ((True, " "), (False, "\n")):  # on a phone in two lines
-            says, size_ = f"N × 2: naive’s{gap}memory × 4", size * (1 if wide else 0.85)
-            _only(_say(axes, says, (0, 0.98 * top), (0, 0), size_, in_layout=False, **look), wide)
+        says = f"N × 2: naive’s{chr(10) if upright else ' '}memory × 4"
+        _say(axes, says, (0, 0.98 * high * top), (0, 0), size, in_layout=False, **look)
     axes.axhline(0, color=PAGE_INK, linewidth=size / 14, zorder=0)
     for method, up in (("naive", 0.4), ("fused", -0.3)):
-        _say(axes, method, (-0.12 * top, -_GAP * top * (up < 0)), (0, up), size * 0.85, ha="right",
+        _say(axes, method, (-gap, -_GAP * top * (up < 0)), (0, up), size * 0.85, ha="right",
              va="bottom" if up > 0 else "top", color=text_colour(_COLOURS[method]))  # fmt: skip
-    _say(axes, "N =", (-0.12 * top, -_GAP * top - deep), (0, -0.75), size, ha="right", va="top")
-    axes.set(xlim=(-0.69 * top, right), ylim=(-0.33 * top, 1.2 * top), aspect="equal", anchor="NW")
+    _say(axes, "N =", (-gap, -_GAP * top - deep), (0, -0.75), size, ha="right", va="top")
+    before, below = (-0.6, -0.8) if upright else (-0.69, -0.33)  # room for words, in sides
+    axes.set(xlim=(before * top, right), ylim=(below * top, (high + 0.22) * top),
+             aspect="equal", anchor="NW")  # fmt: skip
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_visible(False)
-    return figure
 
 
-def _say_how_much_less(axes: Any, last: Sequence[Peak], x: float, y: float, size: float) -> None:
+def _say_how_much_less(
+    axes: Any, last: Sequence[Peak], x: float, top: float, deep: float, shape: _Shape
+) -> None:
     """Write beside fused attention's last peak how many times naive's it would go into."""
     peaks = {record.method: record.bytes or record.predicted_bytes for record in last}
-    if peaks.get("naive") and peaks.get("fused"):
-        measured = any(record.method == "naive" and record.bytes for record in last)
-        less = f"{peaks['naive'] / peaks['fused']:.0f} × less"
-        look = {"color": text_colour(_COLOURS["fused"]), "fontweight": "bold", "va": "top"}
-        spot, behind = (x + _extent(peaks["fused"])[0]), 1.1 + 0.56 * len(_short(peaks["fused"]))
-        full = f"{less} than naive" + " needs" * (not measured)
-        for wide, words in ((True, full), (False, less)):  # a phone has room for the number
-            label = _say(
-                axes, words, (spot, y), (behind, -0.05), size * 0.85, ha="left", in_layout=False,
-                **look,
-            )  # fmt: skip
-            _only(label, wide)
-
-
-def _only(label: Any, wide: bool) -> None:
-    """Draw a label only where the figure is wide, or only where it is narrow."""
-    draw = label.draw
-    label.draw = lambda renderer: (
-        draw(renderer) if (label.figure.get_figwidth() > _WIDE) == wide else None
-    )
+    if not (peaks.get("naive") and peaks.get("fused")):
+        return
+    measured = any(record.method == "naive" and record.bytes for record in last)
+    wide, _ = shape.extent(peaks["fused"])
+    less = f"{peaks['naive'] / peaks['fused']:.0f} × less than naive" + " needs" * (not measured)
+    spot, off = (x + wide, -_GAP * top), (1.1 + 0.56 * len(_short(peaks["fused"])), -0.05)
+    if shape.upright:  # no room behind the bytes: below all, where its column ends
+        spot, off = (x + shape.extent(peaks["naive"])[0], -_GAP * top - deep), (0, -2.15)
+    _say(axes, less, spot, off, shape.size * 0.85, ha="right" if shape.upright else "left",
+         va="top", color=text_colour(_COLOURS["fused"]), fontweight="bold",
+         in_layout=False)  # fmt: skip
 
 
 def _say(
@@ -121,14 +140,16 @@ def _side_per_row(records: Sequence[Peak]) -> float:
 
 
 def _draw_area(
-    axes: Any, record: Peak, x: float, side: float, size: int, top: float, limit: float
-) -> None:
+    axes: Any, record: Peak, x: float, side: float, top: float, limit: tuple[float, float],
+    shape: _Shape,
+) -> None:  # fmt: skip
     """Draw a record from x on: naive above the baseline, fused below; ``side`` is naive's."""
     from matplotlib.patches import Rectangle
 
-    naive, text = record.method == "naive", text_colour(_COLOURS[record.method])
+    naive, text, size = record.method == "naive", text_colour(_COLOURS[record.method]), shape.size
     n_bytes = (record.predicted_bytes if record.out_of_memory else record.bytes) or 0
-    wide, tall = _extent(n_bytes)
+    wide, tall = shape.extent(n_bytes)
+    square = min(wide, tall)
     y = 0.0 if naive else -_GAP * top - tall
     colour = hex_of(_COLOURS[record.method])
     look: dict[str, Any] = {"facecolor": colour}
@@ -137,11 +158,14 @@ def _draw_area(
         _hatch_excess(axes, x, (wide, tall), limit, colour)
     axes.add_patch(Rectangle((x, y), wide, tall, **look))
     if naive:
-        inside = record.out_of_memory and limit > wide / 4
-        axes.plot([x + wide / 2] * 2, [0, tall], color=PAGE_INK, linewidth=size / 14)
-    if naive and tall > 0.4 * top and (inside or not record.out_of_memory):  # scores and weights
+        inside = record.out_of_memory and min(limit) > square / 2
+        across = [x, x + wide] if shape.upright else [x + square] * 2
+        axes.plot(across, [square] * 2 if shape.upright else [0, tall],
+                  color=PAGE_INK, linewidth=size / 14)  # fmt: skip
+    if naive and square > 0.4 * top and (inside or not record.out_of_memory):  # scores and weights
         for i, name in enumerate("SP"):
-            spot = (x + wide * (0.25 + 0.5 * i), 0.32 * tall)
+            up, to = (1 - i, 0) if shape.upright else (0, i)
+            spot = (x + square * (0.5 + to), square * (0.25 + up))
             ink = PAGE_INK if record.out_of_memory else "#000000"  # on orange, whatever the page
             _say(axes, name, spot, (0, 0), size, ha="center", va="center", fontweight="bold",
                  color=ink)  # fmt: skip
@@ -161,21 +185,20 @@ def _draw_area(
 
 
 def _hatch_excess(
-    axes: Any, x: float, extent: tuple[float, float], limit: float, colour: str
+    axes: Any,
+    x: float,
+    extent: tuple[float, float],
+    limit: tuple[float, float],
+    colour: str,
 ) -> None:
     """Hatch what of an area lies outside of the limit's, and tint what lies inside."""
     from matplotlib.patches import Polygon
 
-    (wide, tall), (inner, low) = extent, (min(2 * limit, extent[0]), min(limit, extent[1]))
+    (wide, tall), (inner, low) = extent, (min(limit[0], extent[0]), min(limit[1], extent[1]))
     corners = [(0, low), (0, tall), (wide, tall), (wide, 0), (inner, 0), (inner, low)]
     axes.fill([x, x + inner, x + inner, x], [0, 0, low, low], color=colour, alpha=0.18, lw=0)
     shape = [(x + right, up) for right, up in corners]
     axes.add_patch(Polygon(shape, facecolor="none", edgecolor=colour, hatch="//", linewidth=0))
-
-
-def _extent(n_bytes: float) -> tuple[float, float]:
-    """Return width and height of an area of ``n_bytes``: two squares."""
-    return 2 * sqrt(n_bytes / 2), sqrt(n_bytes / 2)
 
 
 def _short(n_bytes: int) -> str:

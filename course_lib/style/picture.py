@@ -49,7 +49,8 @@ def new_figure(
     Its methods beyond matplotlib's: ``says(finding, note="", alt="")``, which returns the figure.
     ``options`` go to matplotlib; ``width_ratios``, ``sharex`` and ``sharey`` to its axes.
     ``narrow_height`` (inches) is its height on a narrow page, where that is another one; one that
-    ``grows`` is as wide as its page, up to the width of a widget.
+    ``grows`` is as wide as its page, up to the width of a widget. Its attribute ``narrow``
+    may be another figure, laid out for such a page.
     """
     from matplotlib.figure import Figure
 
@@ -57,13 +58,15 @@ def new_figure(
         """A figure with its finding, shown as SVG in the page's ink."""
 
         finding = note = alt = ""
+        narrow: Figure | None = None  # what a narrow page shows in its place
 
         def says(self, finding: str, note: str = "", alt: str = "") -> Picture:
             self.finding, self.note, self.alt = finding, note, alt
             return self
 
         def _repr_html_(self) -> str:
-            return to_html(self, self.finding, self.note, self.alt, narrow_height, grows)
+            words = self.finding, self.note, self.alt
+            return to_html(self, *words, narrow_height, grows, self.narrow)
 
         def __repr__(self) -> str:
             words = ". ".join(part for part in (self.finding, self.note) if part)
@@ -92,12 +95,15 @@ def to_html(
     alt: str = "",
     narrow_height: float | None = None,
     grows: bool = False,
+    narrow: Figure | None = None,
 ) -> str:
     """Return the figure as HTML that follows the page's theme and width."""
     alt = alt or ". ".join(part for part in (finding, note) if part) or "A figure"
     width, height = figure.get_size_inches()
     drawings = [svg(figure, alt, "fac-wide")]
-    if width > _NARROW:
+    if narrow is not None:
+        drawings.append(svg(narrow, alt, "fac-narrow"))
+    elif width > _NARROW:
         try:
             figure.set_size_inches(_NARROW, narrow_height or height)
             drawings.append(svg(figure, alt, "fac-narrow"))

@@ -201,7 +201,8 @@ p_flops.reveal(
 # %% predict-factor
 p_factor = Predict(
     "2-factor",
-    "N = 4096, d = 128. How many times the least possible bytes do naive's four trips move?",
+    "N = 4096, d = 128. Divide the bytes of naive's four trips by the least possible bytes: "
+    "what comes out?",
     unit="x",
     least=1,
 )

@@ -739,7 +739,7 @@ chart
 # %% roofline-say [markdown]
 # Both marks of a kernel stand at the bytes *counted*. The slope is HBM's: were every byte to
 # come from there, no kernel could be faster than its hollow mark. The solid marks are what was
-# *timed*, and they stand above the slope: not every load went to HBM. From rung 1 to rung 8
+# *measured*, and they stand above the slope: not every load went to HBM. From rung 1 to rung 8
 # there is a factor of 1.8, and from rung 8 to the flat roof one of 1.3.
 
 # %% moves [markdown]

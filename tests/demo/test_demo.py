@@ -99,16 +99,18 @@ def test_the_table_and_its_html_hold_every_record(found):
         assert all(f">{cell}</td>" in page for cell in others)
 
 
-def test_an_area_is_its_bytes_and_crosses_the_limit_only_if_it_does_not_fit(found):
+@pytest.mark.parametrize("sides", [2, 0.5], ids=["wide", "narrow"])
+def test_an_area_is_its_bytes_and_crosses_the_limit_only_if_it_does_not_fit(found, sides):
     """A unit of the axes is a byte; naive's two squares are higher than the line, or they fit."""
-    (axes,) = found.to_figure().axes
+    figure = found.to_figure()
+    (axes,) = (figure if sides == 2 else figure.narrow).axes
     assert axes.get_aspect() == 1
     limit = max(next(line for line in axes.lines if line.get_linestyle() == ":").get_ydata())
-    assert 2 * limit**2 == pytest.approx(LIMIT_GB * 1e9)
+    assert sides * limit**2 == pytest.approx(LIMIT_GB * 1e9)
     for record, area in zip(found.records, areas(axes), strict=True):
         want = record.predicted_bytes if record.out_of_memory else record.bytes
         assert area.get_width() * area.get_height() == pytest.approx(want)
-        assert area.get_width() == pytest.approx(2 * area.get_height()), "all of one shape"
+        assert area.get_width() == pytest.approx(sides * area.get_height()), "all of one shape"
         top = area.get_y() + area.get_height()
         assert (top > limit) == bool(record.out_of_memory)
     assert "limit 190.7 MiB" in " ".join(text.get_text() for text in axes.texts).replace("\n", " ")

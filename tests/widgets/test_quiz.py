@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib.widgets import Quiz
+from course_lib.widgets import Predict, Quiz
 
 OPTIONS = [("q @ k.T", False, "A matmul."), ("softmax", True, "Yes & so."), ("v", False, "No.")]
 
@@ -172,3 +172,21 @@ def test_a_finger_is_told_of_no_keyboard(touched):
         card.tap()
     check.tap()
     assert page.evaluate("facModel.get('solved')") is True
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_what_to_do_is_said_before_what_it_is_done_to(mount, width):
+    """It stood below the button, where nobody read it; and N = 128 was cut in two."""
+    question = "Eager attention starts four kernels. Which change would help most at N = 128?"
+    asked = [
+        Quiz(question, [("a", True, "A."), ("b", False, "B.")]),
+        Predict("cards", question, options=["a", "b"]),
+        Predict("number", question, unit="x"),
+    ]
+    for widget in asked:
+        page = mount(widget, width=width)
+        how = page.locator(".fac-how").bounding_box()
+        first = page.locator(".fac-card, .fac-parked").first.bounding_box()
+        assert 0 <= first["y"] - how["y"] - how["height"] < 20
+        assert page.locator("legend .fac-unbroken").bounding_box()["height"] < 30

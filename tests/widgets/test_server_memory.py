@@ -114,7 +114,7 @@ def test_sliders_and_the_scale_choose_the_run(mount, check_page, width):
     page = mount(ServerMemory(), width=width)
     check_page(page)
     assert told_by(page) == facts_of(ServerMemory())
-    says = {480: "Pages and chunks together: 3.4 × static batching"}
+    says = {480: "Pages and chunks: 3.4 × the speed of static batching"}
     said = says.get(width, "Same memory, 3.4 times the speed")
     assert said in page.locator(".fac-stage").text_content()
     page.get_by_text("more: ").click()
@@ -165,3 +165,23 @@ def test_needed_rows_are_not_in_flashs_colour_and_the_title_says_against_what(mo
     title = page.locator(".fac-stage text").first
     assert "static batching" in title.text_content()
     assert title.bounding_box()["width"] < width
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_an_area_says_on_itself_what_it_is_and_the_handle_how_much(mount, width):
+    page = mount(ServerMemory(), width=width)
+    said = page.locator(".fac-stage text").all_text_contents()
+    assert {"held, but empty", "rows that are needed"} <= set(said)
+    assert any("1024 rows, drag" in text for text in said)
+    assert "the speed" in page.locator(".fac-stage text").first.text_content()
+    assert sum("all 60 answered after" in text for text in said) == 3, "one wording"
+    inside = page.evaluate(
+        """() => { const chips = [...document.querySelectorAll('.fac-chip:is(rect)')];
+        const lanes = [...document.querySelectorAll('.fac-server-held')];
+        const box = (n) => n.getBoundingClientRect();
+        return chips.map((c) => lanes.some((l) => box(l).left <= box(c).left &&
+          box(c).right <= box(l).right && box(l).top <= box(c).top &&
+          box(c).bottom <= box(l).bottom)); }"""
+    )
+    assert inside == [True, True]

@@ -303,7 +303,7 @@ function render({ model, el }) {
       if (hurried) write(l.says, `${count} × ${milliseconds(1000 * data.launch_s)}`);
       write(l.rest, hurried ? l.often : "");
       const own = hurried ? paces[i].traffic : least[i]; // the launches' time stands at the lane's head
-      write(l.timed, hurried ? "bytes, same scale" : "time");
+      write(l.timed, hurried ? "time of the bytes" : "time");
       write(l.paced, `≥ ${milliseconds(1000 * own)}${hurried ? "" : `: ${limit === "overhead" ? count : limit}`}`);
       l.time.style.setProperty("--blocks", blocks);
       l.time.style.setProperty("--fac-share", `max(5px, ${(100 * own) / most}%)`);
@@ -328,7 +328,11 @@ function render({ model, el }) {
     const tiny = (i) => lanes[i] === handled && px(room.N_q) < 2 * SMALL; // its handle hangs below
     const talls = rooms.map((found, i) => px(extent(found, "y")) + (tiny(i) ? 2.2 : lying(room) ? (lanes[i].scores.textContent ? 1.4 : 0.4) : lanes[i].never && px(room.N_q) < 11 * line ? 3.4 : 1.4) * line + (i ? 0 : 1.5 * line)); // words below a small S, the ruler below the first
     const kept = longest.map((found, i) => Math.max(talls[i], least * extent(found, "y") + (lanes[i].never ? 3.4 : 1.4) * line + (i ? 0 : 1.5 * line)));
-    const rowOf = (all, i) => Math.max(...all.slice(i - (i % across), i - (i % across) + across)), tallOf = (i) => Math.ceil(Math.max(64, rowOf(kept, i))); // of its row
+    const rowOf = (all, i) => Math.max(...all.slice(i - (i % across), i - (i % across) + across)); // of its row
+    const firsts = lanes.map((_, i) => i).filter((i) => i % across === 0), free = firsts.reduce((sum, i) => sum + rowOf(kept, i) - rowOf(talls, i), 0) / firsts.length;
+    const launches = lanes.map((l) => l.model.launches * get("layers")), unit = (column - 7) / Math.max(...launches); // as wide as the lines below
+    const drawn = hurried && unit > 3 && free > 4 * line; // then the room is that of the launches, the same in each row
+    const tallOf = (i) => Math.ceil(Math.max(64, drawn ? rowOf(talls, i) + free : rowOf(kept, i)));
     const bound = lanes.find((l) => l.never);
     lanes.forEach((l, number) => {
       renew(l.svg, { height: tallOf(number) });
@@ -419,17 +423,16 @@ function render({ model, el }) {
     barText.setAttribute("x", long + 8);
     drawLaunches();
     const paired = lanes.some((l) => trips(l, values).some((at) => at.kind === "square" && !inside(at))); // their letters do not say which
-    write(legend, `${values.H > 1 || get("layers") > 1 ? "Areas of one head, one layer: " : "Areas: "}S and P of ${shape.n} × ${shape.n} numbers ${paired ? "(left written, right read)" : "each"}, Q, K, V and O of ${shape.n} × ${shape.d}.${lanes.some((l) => l.trips.some(({ says }) => says.textContent === SCALED && says.getAttribute("visibility") === "visible")) ? ` ${SCALED} is S/√d.` : ""}`);
-    /** Where launches set the pace and there is room below the areas: a block a launch, end to end, on the time line of the bytes. */
+    write(legend, `${values.H > 1 || get("layers") > 1 ? "Areas of one head, one layer: " : "Areas: "}S and P of ${shape.n} × ${shape.n} numbers ${paired ? "(left written, right read)" : "each"}, Q, K, V and O of ${shape.n} × ${shape.d}.${lanes.some((l) => l.trips.some(({ says }) => says.textContent === SCALED && says.getAttribute("visibility") === "visible")) ? ` ${SCALED} is S/√d.` : ""}${drawn && width > 700 ? " A launch starts a kernel." : ""}`);
+    /** Where launches set the pace: a block a launch, end to end, on the time line of the bytes, as high as there is room. */
     function drawLaunches() {
-      const many = lanes.map((l) => l.model.launches * get("layers")), high = 2 * line, unit = (column - 7) / Math.max(...many); // as wide as the lines below
-      const there = hurried && unit > 3 && lanes.every((_, i) => tallOf(i) - rowOf(talls, i) > 2 * line + high);
+      const high = Math.min(free - 2.2 * line, 9 * line), each = milliseconds(1000 * data.launch_s);
       lanes.forEach((l, i) => {
-        const y = rowOf(talls, i) + 1.4 * line, each = milliseconds(1000 * data.launch_s);
+        const y = rowOf(talls, i) + 1.4 * line;
         l.launched((add) => {
-          if (!there) return;
-          add("title", "text", { class: "fac-trip fac-left fac-soft-text", x: 0, y: y - 0.4 * line }, i ? "time: a block a launch" : `a launch starts a kernel: ${each}`);
-          for (let k = 0; k < many[i]; k += 1) {
+          if (!drawn) return;
+          add("title", "text", { class: "fac-trip fac-left fac-soft-text", x: 0, y: y - 0.4 * line }, "time: a block a launch");
+          for (let k = 0; k < launches[i]; k += 1) {
             add(`launch ${k}`, "rect", { class: "fac-launch", x: k * unit, y, width: unit - Math.min(3, unit / 4), height: high });
             if (unit > 3 * line) add(`launch says ${k}`, "text", { class: "fac-trip fac-on-launch", x: (k + 0.5) * unit, y: y + 0.5 * high + 0.3 * line }, each);
           }
@@ -495,8 +498,11 @@ function render({ model, el }) {
     const bound = data.models.findIndex((m) => m.kind === "lower bound"), base = bound < 0 ? totals.indexOf(Math.min(...totals)) : bound;
     const scores = data.models.findIndex((m) => m.terms.some((t) => data.scores[t.tensor])), told = scores < 0 ? totals.indexOf(Math.max(...totals)) : scores;
     const label = capital(data.models[told].label), { limit } = paces[told];
-    const count = (i) => get("layers") * data.models[i].launches, launches = (i) => `${count(i)} launch${count(i) === 1 ? "" : "es"}`, ms = (i) => milliseconds(1000 * paces[i][paces[i].limit]);
-    if (limit === "overhead") return `At N = ${get("n")} launches set the pace on ${chip.name}, not bytes: ${launches(told)} take${count(told) === 1 ? "s" : ""} ${ms(told)}${told === base ? "" : `, ${count(base)} take${count(base) === 1 ? "s" : ""} ${ms(base)}`}.`;
+    if (limit === "overhead") { // of every lane that waits for them
+      const counts = [...new Set(data.models.filter((_, i) => paces[i].limit === limit).map((m) => m.launches * get("layers")))].sort((a, b) => a - b), or = (texts) => texts.join(", ").replace(/, ([^,]*)$/, " or $1");
+      const took = counts.map((count) => milliseconds(1000 * count * data.launch_s)), [unit] = took.at(-1).match(/ .*/), one = took.every((text) => text.endsWith(unit)); // a unit for all
+      return `At N = ${get("n")} launches set the pace on ${chip.name}, not bytes: ${or(counts)} launch${`${counts}` === "1" ? " takes" : "es take"} ${or(one ? took.map((text) => text.replace(unit, "")) : took)}${one ? unit : ""}.`;
+    }
     const pace = `${LIMITS[limit]} the pace.`;
     if (told === base) return `${label} moves ${bytesText(totals[told])}; on ${chip.name} ${pace}`;
     const often = Math.abs(totals[told] / totals[base] - 1) < 0.005 ? "as much as" : `${times(totals[told] / totals[base])} × what`;

@@ -37,9 +37,9 @@ function s(tag, attributes, ...children) {
   return fill(node, attributes, children);
 }
 
-/** Text in which `backticks` mean code, and N x N a product. Mirrors `rich` of asking.py. */
+/** Text in which `backticks` mean code, N x N a product, and N = 128 stays in one line. Mirrors `rich` of asking.py. */
 function rich(text) {
-  return String(text).replace(/\b([A-Z]|\d+) x (?=([A-Z]|\d+|d)\b)/g, "$1 × ").split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
+  return String(text).replace(/\b([A-Z]|\d+) x (?=([A-Z]|\d+|d)\b)/g, "$1 × ").split("`").flatMap((part, i) => (i % 2 ? h("code", {}, part) : part.split(/(\b[A-Za-z_]+ = [\d.,]+)/).map((text, j) => (j % 2 ? h("span", { class: "fac-unbroken" }, text) : text))));
 }
 
 /** Text in which B_q is B with a small q: `below` makes the letter and what stands behind it. */

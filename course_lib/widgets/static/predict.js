@@ -15,7 +15,7 @@ function render({ model, el }) {
 
   const ready = () => {
     button.disabled = entry.empty();
-    if (model.get("answer") == null) write(said, button.disabled ? entry.hint : "");
+    if (model.get("answer") == null) write(said, "");
   };
 
   function tell() {
@@ -30,7 +30,7 @@ function render({ model, el }) {
   entry.onEnter(keep);
   model.on("change:answer", tell);
   root(model, el, h("fieldset", { class: "fac-quiz fac-predict", oninput: ready },
-    h("legend", {}, h("small", {}, "⚑ Predict first"), rich(model.get("question"))), entry.node, h("div", { class: "fac-row fac-acts" }, button, said)));
+    h("legend", {}, h("small", {}, "⚑ Predict first"), rich(model.get("question"))), h("p", { class: "fac-how" }, entry.hint), entry.node, h("div", { class: "fac-row fac-acts" }, button, said)));
   ready();
   tell();
 }
@@ -43,7 +43,7 @@ function choice(model, options) {
   const node = h("div", { class: "fac-cards", onkeydown: byLetter(inputs) }, cards);
   return {
     node,
-    hint: byTouch() ? "Tap one, then keep it." : "Press one, or its letter; keep it here, or by Enter.",
+    hint: byTouch() ? "Tap one, then keep it." : "Press one, or type its letter; then keep it.",
     read: () => inputs.find((input) => input.checked)?.value,
     empty: () => !inputs.some((input) => input.checked),
     show: (answer) => inputs.forEach((input, i) => {
@@ -132,7 +132,7 @@ function number(model, say) {
     rule.classList.add("fac-kept");
   };
   place(NaN);
-  return { node, read, show, hint: `Drag the flag, or type a number${byTouch() ? "" : "; Enter keeps it"}. Each step of the line is ten times more.`, empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
+  return { node, read, show, hint: `Drag the flag, or type a number${byTouch() ? "" : " and press Enter"}. Each step of the line is ten times more.`, empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
 }
 
 function enter(input, act) {

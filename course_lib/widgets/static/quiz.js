@@ -30,7 +30,7 @@ function verdict(right, ...text) {
 function choices(model) {
   const options = model.get("options");
   const several = options.filter((option) => option.right).length > 1;
-  const name = freshId("quiz"), HINT = byTouch() ? (several ? "More than one is right: tap them, then check." : "Tap one, and it is checked.") : several ? "More than one is right: press them, or their letters; Enter checks, too." : "Press one, and it is checked; or its letter, then Enter.";
+  const name = freshId("quiz"), HINT = byTouch() ? (several ? "More than one is right: tap them, then check." : "Tap one, and it is checked.") : several ? "More than one is right: press them, or type their letters; then check." : "Press an answer, or type its letter and Enter.";
   let moving = false;
   const moves = () => {
     moving = true;
@@ -42,12 +42,12 @@ function choices(model) {
     const line = h("label", { class: `fac-card${several ? " fac-many" : ""}` }, input, h("span", {}, rich(option.text)));
     return { option, input, why, node: h("div", { class: "fac-option" }, line, why) };
   });
-  const result = h("div", { role: "status", "aria-live": "polite" }, HINT);
+  const result = h("div", { role: "status", "aria-live": "polite" });
   const button = h("button", { type: "button", class: "fac-act", onclick: check, hidden: !several, disabled: true }, "Check");
 
   function clear() {
     ready();
-    result.textContent = button.disabled ? HINT : "";
+    result.textContent = "";
     result.classList.remove("fac-hear");
     for (const row of rows) if (!row.input.checked) row.why.replaceChildren();
   }
@@ -85,7 +85,7 @@ function choices(model) {
 
   model.on("change:tries", show);
   if (model.get("tries")) show();
-  return h("div", { onkeydown: byLetter(rows.map((row) => row.input)) }, rows.map((row) => row.node), h("div", { class: "fac-row fac-acts" }, button, result));
+  return [h("p", { class: "fac-how" }, HINT), h("div", { onkeydown: byLetter(rows.map((row) => row.input)) }, rows.map((row) => row.node), h("div", { class: "fac-row fac-acts" }, button, result))];
 }
 
 function number(model) {

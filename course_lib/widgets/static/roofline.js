@@ -24,7 +24,8 @@ const aboveSlope = (m, chip) => m.tflops > attainable(m.intensity, chip) && m.tf
 const LENGTHS = powersOfTwo(64, 2 ** 20), BLOCKS = powersOfTwo(16, 1024);
 // What each view drags and where its points stand in the list: of the kernels, flash's two bounds and
 // one query row; of the dial, prefill, the point that is dragged, and one query row.
-const LOADS = 2, LEAST = 3, ROOMY = 900;
+const EVERY = "if every load went to HBM"; // one wording: of the title, of the slope, of the hollow marks
+const LOADS = 2, LEAST = 3, ROOMY = 900, ROOFS = 700, LINE = 1.3; // widths from which words and names are whole; of a line, in letters' sizes
 const VIEWS = {
   kernels: { bar: [2, 3], decode: 4, knobs: [["n", 3], ["block_q", 2]], fields: ["n", "block_q"] },
   dial: { bar: [2, 0], decode: 2, knobs: [["queries", 1]], fields: ["queries", "kv_heads"] },
@@ -76,24 +77,25 @@ function render({ model, el }) {
     const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
 
-    const dial = view === VIEWS.dial, long = width >= 700, knobs = faster ? [] : view.knobs, held = knobs.map(([, i]) => points[i]), peak = Y(chip.tflops_half), flat = `${long ? "arithmetic's roof" : "roof"}: ${chip.tflops_half} TFLOP/s`;
+    const dial = view === VIEWS.dial, long = width >= ROOFS, knobs = faster ? [] : view.knobs, held = knobs.map(([, i]) => points[i]), peak = Y(chip.tflops_half), flat = `${long ? "arithmetic's roof" : "roof"}: ${chip.tflops_half} TFLOP/s`;
     const free = faster ? [] : points.filter((p) => held.includes(p) || held.every((h) => h.x !== p.x)); // no tick under a handle
     if (fields.block_q.node.hidden !== faster) fields.block_q.node.hidden = faster; // it would move nothing
+    const mid = 2 ** (faster ? widest([left, ...marks.map((m) => Math.log2(m.intensity)), Math.log2(ridge)]) : left + (long ? 0.39 : 0.33) * (Math.log2(ridge) - left)); // between the stems
+    const slope = { x: X(mid), y: Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs, angle: Math.atan2(Y(8) - Y(4), X(8) - X(4)), text: `${!faster ? (long ? "memory's roof: " : right > 14 ? "" : "memory: ") : `${long ? EVERY : "HBM"}: `}${chip.hbm_gb_per_s} GB/s` };
     under((add) => {
       add("memory side", "rect", { class: "fac-roof-side", x: from, y: top, width: Math.max(0, X(ridge) - from), height: floor - top });
       grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, marks.length, faster);
       add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${peak}V${floor}` });
       add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
       add("flat", "text", { class: "fac-t-small", x: end, y: peak - (dial ? 1.9 : top > 3 * fs ? 2.3 : 1) * fs, "text-anchor": "end" }, flat); // over the numbers of the dots, over a name
-      const angle = (Math.atan2(Y(8) - Y(4), X(8) - X(4)) * 180) / Math.PI, mid = 2 ** (faster ? widest([left, ...marks.map((m) => Math.log2(m.intensity)), Math.log2(ridge)]) : (left + Math.log2(ridge)) / 2 - 1); // between the stems
-      add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${X(mid)} ${Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs}) rotate(${angle})` }, `${!long ? "HBM" : faster ? "if every load went to HBM" : "memory's roof"}: ${chip.hbm_gb_per_s} GB/s`);
+      add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${slope.x} ${slope.y}) rotate(${(slope.angle * 180) / Math.PI})` }, slope.text);
       if (dial) distance(add, held[0], { X, Y, fs, ridge, width, floor, end });
       else {
         const sides = width < ROOMY ? ["memory", "arithmetic"] : ["memory sets the pace", "arithmetic sets the pace"];
         const level = top + 0.6 * (floor - top), narrow = width < ROOMY;
-        add("side 0", "text", { class: "fac-roof-where", x: from + 0.6 * fs, y: narrow ? top + 1.3 * fs : level }, `← ${sides[0]}`);
+        add("side 0", "text", { class: "fac-roof-where", ...(narrow ? { x: X(ridge) - 6, y: floor - 0.5 * fs, "text-anchor": "end" } : { x: from + 0.6 * fs, y: top + 1.4 * fs }) }, `← ${sides[0]}`);
         add("side 1", "text", { class: "fac-roof-where", x: X(ridge) + 6, y: narrow ? floor - 0.5 * fs : level }, `${sides[1]} →`);
-        const balance = [`ridge, the balance point: ${short(ridge, 3)} FLOP for each byte`, `ridge: ${short(ridge, 3)} FLOP a byte`, `ridge: ${short(ridge, 3)}`].find((text) => 7 * text.length < end - X(ridge));
+        const balance = [`ridge, the balance point: ${short(ridge, 3)} FLOP for each byte`, `ridge: ${short(ridge, 3)} FLOP/byte`, `${short(ridge, 3)} FLOP/byte`].find((text) => 7 * text.length < end - X(ridge));
         add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: narrow ? floor - 1.9 * fs : level + 1.5 * fs }, balance);
         const between = "flash runs somewhere on this bar";
         if (!marks.length && X(ridge) + 7 * between.length < Math.min(end - 7.2 * flat.length, X(points[LEAST].x))) add("between", "text", { class: "fac-t-small fac-roof-says-flash", x: X(ridge) + 4, y: peak - fs }, between);
@@ -107,17 +109,17 @@ function render({ model, el }) {
       const diamond = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`;
       marks.forEach((m, i) => { // timed up, counted across: both are known; what lies between is not HBM's
         const [x, y, roofed] = [X(m.intensity), Y(m.tflops), Y(attainable(m.intensity, chip))], above = aboveSlope(m, chip);
-        add(`gap ${i}`, "path", { class: above ? "fac-roof-way" : "fac-roof-gap", d: `M${x} ${y}V${roofed}` }, above ? "faster than if every load went to HBM" : null);
+        add(`gap ${i}`, "path", { class: above ? "fac-roof-way" : "fac-roof-gap", d: `M${x} ${y}V${roofed}` }, above ? `faster than ${EVERY}` : null);
         if (above) add(`counted ${i}`, "path", { class: "fac-roof-counted", d: diamond(x, roofed, 0.5 * fs) }, m.label);
         add(`mark ${i}`, "path", { class: `fac-measured fac-roof-of-${meant(m)}`, d: diamond(x, y, 0.62 * fs) }, m.label);
         if (above) add(`share ${i}`, "text", { class: "fac-t-name", x: x - 0.6 * fs, y: (y + roofed) / 2 + 0.4 * fs, "text-anchor": "end" }, `${short(m.tflops / attainable(m.intensity, chip), 2)} ×`);
         if (!above) return;
-        const alone = `${short(attainable(m.intensity, chip), 3)} ${long ? "TFLOP/s " : ""}by HBM alone`, near = x + 0.9 * fs, balance = X(ridge); // not across the balance
+        const alone = `${short(attainable(m.intensity, chip), 3)} TFLOP/s`, near = x + 0.9 * fs, balance = X(ridge); // not across the balance
         const far = near < balance && near + 7 * alone.length > balance, level = roofed + (far ? 0.3 : 0.9) * fs;
         if (far) add(`lead ${i}`, "path", { class: "fac-roof-lead fac-roof-other", d: `M${x + 0.6 * fs} ${roofed}H${balance + 0.2 * fs}` });
         add(`alone ${i}`, "text", { class: "fac-t-small", x: far ? balance + 0.5 * fs : near, y: level }, alone);
       });
-      name(add, free, marks, { X, Y, fs, ridge, width, from, floor, end });
+      name(add, free, marks, { X, Y, fs, ridge, width, from, end, slope });
       knobs.forEach(([trait, i]) => hold(add, trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x)));
     });
     return floor + 2.9 * fs;
@@ -140,7 +142,7 @@ function render({ model, el }) {
       add(`x tick ${p}`, "text", { class: "fac-t-soft", x: X(2 ** p), y: floor + 1.2 * fs, "text-anchor": p === right ? "end" : "middle" }, p >= 10 ? `${2 ** (p - 10)}k` : String(2 ** p));
     }
     add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, "FLOP per byte (log): more reuse of each byte →");
-    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log)${!timed ? ", at most" : faster ? "; ◆ timed, ◇ if every load went to HBM" : "; ◆ timed, at the bytes counted"}`);
+    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log)${timed ? `; ◆ measured, ${faster ? `◇ ${EVERY}` : "at the bytes counted"}` : `, at most${view === VIEWS.dial ? "; ● queries of a request" : ""}`}`);
   }
 
   /** How far the handle is from the ridge, along the axis. */
@@ -148,89 +150,116 @@ function render({ model, el }) {
     const times = ridge / x, far = times > 1.5, level = floor - 0.75 * fs;
     if (far) add("drop", "path", { class: "fac-roof-ridge", d: `M${X(x)} ${Y(y)}V${floor}` });
     if (far) add("far", "path", { class: "fac-roof-way", d: `M${X(x)} ${level}H${X(ridge)}m-7 -4l7 4l-7 4` });
-    add("ridge name", "text", { class: "fac-t-name", x: X(ridge) + 6, y: level + 0.3 * fs }, !far ? `ridge: ${short(ridge, 3)}` : width >= 440 ? `${short(times, 3)} × to the ridge` : `${short(times, 3)} ×`);
+    add("ridge name", "text", { class: `fac-t-name${far ? "" : " fac-t-small"}`, x: X(ridge) + 6, y: level + 0.3 * fs }, !far ? `ridge: ${short(ridge, 3)} FLOP/byte` : width >= 440 ? `${short(times, 3)} × to the ridge` : `${short(times, 3)} ×`);
   }
 
   /** A dot for each number of queries that the handle can stand at, and the numbers that have room. */
   function stops(add, points, { X, Y, fs, ridge, chip }) {
     const at = places("queries").map((queries) => ({ queries, x: intensity(listed[1], shape({ queries })) })).filter(({ x }) => [0, 2].every((i) => Math.abs(X(x) - X(points[i].x)) > fs)); // those have names
     add("stops", "path", { class: "fac-roof-stops", d: at.map(({ x }) => `M${X(x)} ${Y(attainable(x, chip))}h0`).join("") }, "each dot: twice the queries");
-    const apart = X(2) - X(1), every = Math.ceil((2.2 * fs) / apart);
-    const said = at.filter(({ x }, i) => (i % every === 1 % every || (X(x) < X(ridge) && X(x) + 2.4 * fs > X(ridge))) && Math.abs(X(x) - X(points[1].x)) > fs);
-    let edge = 0;
-    said.forEach(({ queries, x }, i) => {
-      const flat = x > ridge;
-      if (flat && X(x) < edge) return; // there the dots are closer
-      edge = X(x) + 2.2 * fs;
-      const last = !flat && X(x) + 3 * fs > X(ridge); // left of the roof, for the line of the balance stands on the right
-      const words = `${queries >= 1024 ? `${queries / 1024}k` : queries}${i ? "" : ` quer${queries === 1 ? "y" : "ies"}`}`;
-      add(`stop ${queries}`, "text", { class: "fac-t-soft", x: X(x) + (flat ? 0 : last ? -0.6 : 0.5) * fs, y: Y(attainable(x, chip)) + (flat ? -0.6 : last ? -0.1 : 0.95) * fs, "text-anchor": flat ? "middle" : last ? "end" : "start" }, words);
-    });
+    const named = at.filter(({ queries, x }) => (x < ridge ? Math.log2(queries) % 2 === 0 : true) && Math.abs(X(x) - X(points[1].x)) > fs);
+    let edge = Infinity;
+    for (const { queries, x } of named.reverse()) { // from the last: it is where prefill begins
+      const flat = x > ridge, text = manyQueries(queries), room = wide(text, 0.8 * fs), left = !flat && X(x) + room + fs > X(ridge); // not across the line of the balance
+      if (flat && X(x) + room / 2 > edge) continue; // there the dots are closer
+      edge = X(x) - room / 2 - 0.5 * fs;
+      add(`stop ${queries}`, "text", { class: "fac-t-soft", x: X(x) + (flat ? 0 : left ? -0.6 : 0.5) * fs, y: Y(attainable(x, chip)) + (flat ? -0.85 : left ? -0.1 : 0.95) * fs, "text-anchor": flat ? "middle" : left ? "end" : "start" }, text);
+    }
   }
 
-  /** Names beside what they name: what has no room there stands beyond the line of the balance, at the end of a thin line. */
+  /** Names beside what they name, in lines; what has no room on its own side stands beyond the line of the balance, at the end of a thin line. */
   function name(add, points, marks, at) {
     const { fs } = at;
     for (const l of laid(points, marks, at)) {
-      if (l.lead) add(`lead ${l.key}`, "path", { class: `fac-roof-lead fac-roof-${l.colour}`, d: `M${l.from} ${l.y0}L${l.left - 0.3 * fs} ${l.row}` });
-      add(`name ${l.key}`, "text", { class: l.cls, ...(l.handle && !l.under && { "data-names": l.handle }), ...(l.point >= 0 && { "data-point": l.point }), ...(l.ends ? { x: l.left + l.size, "text-anchor": "end" } : { x: l.left }), y: l.row + 0.3 * fs }, l.text);
-      if (l.under && !l.handle) add(`share ${l.key}`, "text", { class: l.ends ? "fac-t-name fac-t-small" : "fac-t-soft", ...(l.ends ? { x: l.left + l.size, "text-anchor": "end" } : { x: l.left }), y: l.row + (l.ends ? 1.3 : 1.5) * fs }, l.under);
-      else if (l.under) handleName(add, picture.svg, l.handle, { x: l.left, y: l.row + 1.45 * fs }, l.under);
+      if (l.lead) add(`lead ${l.key}`, "path", { class: `fac-roof-lead fac-roof-${l.colour}`, d: l.lead });
+      l.lines.forEach(([text, cls, names], i) => add(`name ${l.key} ${i}`, "text", { class: cls, ...(names && { "data-names": names }), ...(!i && l.point >= 0 && { "data-point": l.point }), ...(l.ends ? { x: l.left + l.size, "text-anchor": "end" } : { x: l.left }), y: l.row + (0.3 + LINE * i) * fs }, text));
     }
   }
 
-  function laid(points, marks, { X, Y, fs, ridge, width, from, floor, end }) {
-    const chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), long = width >= 700, beyond = X(ridge) + 0.8 * fs;
-    const point = (p) => {
-      const at = listed.findIndex((l) => l.label === p.label), [handle] = view.knobs.find(([, i]) => i === at) ?? [], own = handle && held(handle, p, long), dial = own && view === VIEWS.dial, wholly = long || (marks.length && p.x >= ridge);
-      return { key: p.label, handle, under: own && !wholly && view === VIEWS.kernels ? own.quantity : "", text: own && (wholly || view === VIEWS.dial) ? own.text : says(p, long), over: marks.length > 0 && !long && p.x >= ridge, colour: dial ? "other" : p.colour, cls: dial ? "fac-t-name fac-roof-says-here" : marks.length && long ? "fac-t-soft" : `fac-t-name fac-roof-says-${p.colour}`, point: at, x: X(p.x), y: Y(p.y), flat: p.x >= ridge };
-    };
-    const timed = (m) => {
-      const roof = attainable(m.intensity, chip), above = aboveSlope(m, chip), speed = `${short(m.tflops, 3)} TFLOP/s`, narrow = above && !long;
-      return { key: m.label, text: narrow ? m.label.split(", ")[0] : `${long ? m.label : m.label.replace(/, measured$/, "")}: ${speed}`, under: narrow ? speed : long && m.tflops < roof ? `${Math.round((100 * m.tflops) / roof)} % of ${m.intensity < ridge ? "memory" : "arithmetic"}'s roof (${short(roof, 3)} TFLOP/s)` : "", colour: "other", cls: `${long ? "fac-t-name" : "fac-t-name fac-t-small"}${/^[a-z_]+$/.test(m.label) ? " fac-mono" : ""}`, bold: true, x: X(m.intensity), y: Y(m.tflops), flat: m.intensity >= ridge, above };
-    };
-    const size = (l) => ({ ...l, size: Math.max(wide(l.text, (l.bold || l.flat ? 0.95 : 0.86) * fs), l.bold && l.under ? wide(l.under, 0.8 * fs) : 0) });
+  /** Where names stand: left of a point above the slope, right of it below; on the flat roof, under it. */
+  function laid(points, marks, { X, Y, fs, ridge, width, from, end, slope }) {
+    const chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), long = width >= ROOFS, beyond = X(ridge) + 0.8 * fs, balance = X(ridge) - 8;
+    const falls = Math.tan(slope.angle), half = wide(slope.text, 0.4 * fs), tall = (l) => LINE * (l.lines.length - 1) * fs;
+    const sized = (l) => ({ ...l, size: Math.max(...l.lines.map(([text, cls]) => wide(text, (!/name/.test(cls) ? 0.82 : /small/.test(cls) ? 0.88 : 0.96) * fs))) });
     const twice = (p) => !long && marks.some((m) => !aboveSlope(m, chip) && p.label.split(",")[0] === m.label.split(",")[0]); // its mark bears its name
-    const sized = [...points.filter((p) => !twice(p)).map((p) => size(point(p))), ...marks.map((m) => size(timed(m)))];
-    const right = sized.filter((l) => !l.above).map((l) => {
-      if (l.over) return { ...l, left: end - l.size, ends: true, y: peak - 1.2 * fs };
-      if (l.flat && long && l.handle && marks.some((m) => Math.abs(X(m.intensity) - l.x) < fs)) return { ...l, left: l.x - 0.9 * fs - l.size, ends: true, y: peak + 1.5 * fs };
-      if (l.flat) return { ...l, left: !long && !l.bold ? beyond : Math.max(beyond, Math.min(l.x - l.size / 2, end - l.size)), y: (long || l.bold ? Math.max(l.y, peak) : peak) + (l.y > peak + 3 ? 1.6 : 1.5) * fs };
-      const x = l.x + 1.1 * fs;
-      if (x + l.size < X(ridge) - (long ? 4 : 2 * fs)) return { ...l, left: x, y: l.y + 0.45 * fs };
-      if (l.bold && long) return { ...l, left: X(ridge) - 8 - 1.05 * l.size, y: l.y + 1.7 * fs };
-      return { ...l, left: Math.min(beyond, end - l.size), lead: true, from: l.x + (l.handle ? 0.55 : 0.2) * fs, y0: l.y, y: Math.max(l.y, peak + 1.5 * fs) };
-    });
-    const left = sized.filter((l) => l.above).map((l) => ({ ...l, y: l.y - (l.under ? 2.4 : 1.2) * fs, left: Math.max(from + 4, l.x + 0.7 * fs - l.size), ends: true }));
-    const inWay = marks.map((m) => ({ x: X(m.intensity), y: Y(m.tflops) })); // a name makes room for a mark
-    const hits = (l, row) => inWay.some((m) => m.x > l.left - fs && m.x < l.left + l.size + 0.6 * fs && Math.abs(m.y - row) < 1.1 * fs);
-    let edge = 0;
-    for (const l of right.sort((a, b) => (long ? 0 : b.flat - a.flat) || a.y - b.y)) {
-      if (l.lead || l.flat) for (l.y = Math.max(l.y, edge); hits(l, l.y); l.y += 0.2 * fs);
-      if (l.lead || l.flat) edge = l.y + (l.under ? 2.4 : 1.3) * fs;
-      l.row = l.y;
+    const all = [...points.filter((p) => !twice(p)).map((p) => told(p, { long, X, Y, marks, ridge })), ...marks.map((m) => timed(m, { long, X, Y, chip, ridge }))].map(sized);
+    const led = (l) => ({ side: "beyond", led: true, ends: false, left: Math.min(beyond, end - l.size), y: Math.max(l.y, peak + 1.5 * fs) });
+    for (const l of all) {
+      const onLeft = l.x - 1.1 * fs - l.size, base = l.y - 0.35 * fs, met = onLeft < slope.x + half * Math.cos(slope.angle) && base + 0.6 * fs > slope.y - half * Math.abs(Math.sin(slope.angle)) - 0.6 * fs;
+      if (l.above) Object.assign(l, { side: "above", left: Math.max(from + 4, l.x + 0.7 * fs - l.size), ends: true, y: l.y - 1.2 * fs - tall(l) });
+      else if (l.flat && !long && marks.length && !l.bold) Object.assign(l, { side: "over", left: end - l.size, ends: true, y: peak - 1.2 * fs });
+      else if (l.flat && long && l.handle && marks.some((m) => Math.abs(X(m.intensity) - l.x) < fs)) Object.assign(l, { side: "beyond", left: l.x - 0.9 * fs - l.size, ends: true, y: peak + 1.5 * fs });
+      else if (l.flat) Object.assign(l, { side: "beyond", left: !long && !l.bold ? beyond : Math.max(beyond, Math.min(l.x - l.size / 2, end - l.size)), y: (long || l.bold ? Math.max(l.y, peak) : peak) + 1.6 * fs });
+      else if (l.bold) { // below its mark, and below the slope at its left end
+        const left = Math.max(from + 4, Math.min(l.x - 0.6 * fs, balance - l.size)), y = Math.max(l.y + 1.7 * fs, l.roof + falls * (left - l.x) + 1.4 * fs);
+        Object.assign(l, { side: "below", left, y, lead: y > l.y + 2.4 * fs ? `M${l.x} ${l.y + 0.7 * fs}V${y - 0.7 * fs}` : "" });
+      } else {
+        const sides = { left: onLeft > from - 0.9 * fs && !met, below: l.x + 1.1 * fs + l.size < balance };
+        const side = (view === VIEWS.kernels ? ["left", "below"] : ["below", "left"]).find((name) => sides[name]);
+        Object.assign(l, side === "left" ? { side, left: onLeft, ends: true, y: base } : side ? { side, left: l.x + 1.1 * fs, y: l.y + 0.45 * fs } : led(l));
+      }
     }
-    const rows = spread(left.map((l) => l.y), left.map((l) => (l.under ? 2.6 : 1.35) * fs), 0, floor);
-    left.forEach((l, i) => (l.row = rows[i]));
-    return [...right, ...left];
+    const on = (side) => all.filter((l) => l.side === side).sort((a, b) => b.flat - a.flat || a.y - b.y);
+    let foot = Infinity;
+    for (const l of on("left").reverse()) { // upwards; its last line stands at the point
+      const y = Math.min(l.y, foot) - tall(l);
+      if (y < 1.8 * fs) Object.assign(l, led(l)); // out of the picture
+      else foot = (l.y = y) - 1.25 * fs;
+    }
+    const marked = marks.map((m) => ({ x: X(m.intensity), y: Y(m.tflops) })); // a name makes room for a mark
+    const hits = (l) => marked.some((m) => m.x > l.left - fs && m.x < l.left + l.size + 0.6 * fs && m.y > l.y - 1.1 * fs && m.y < l.y + tall(l) + 1.1 * fs);
+    for (const side of ["beyond", "below"]) {
+      let edge = 0;
+      for (const l of on(side)) { // downwards, away from the roof
+        for (l.y = Math.max(l.y, edge); hits(l); l.y += 0.2 * fs);
+        edge = l.y + tall(l) + 1.3 * fs;
+      }
+    }
+    for (const l of all) {
+      l.row = l.y;
+      if (l.led) l.lead = `M${l.x + (l.handle ? 0.55 : 0.2) * fs} ${l.from}L${l.left - 0.3 * fs} ${l.row}`;
+    }
+    const above = on("above"), rows = spread(above.map((l) => l.y + tall(l) / 2), above.map((l) => tall(l) + 1.35 * fs), 0, Infinity);
+    above.forEach((l, i) => (l.row = rows[i] - tall(l) / 2));
+    return all;
   }
 
-  /** What stands beside a point: a name and its FLOPs per byte. */
+  /** The lines beside a point of a model: its name, its FLOPs per byte, what its handle drags. */
+  function told(p, { long, X, Y, marks, ridge }) {
+    const point = listed.findIndex((l) => l.label === p.label), [handle] = view.knobs.find(([, i]) => i === point) ?? [], flat = p.x >= ridge, said = says(p, long);
+    const at = { key: p.label, handle, point, colour: p.colour, x: X(p.x), y: Y(p.y), from: Y(p.y), flat };
+    if (handle === "queries") return { ...at, colour: "other", lines: [[held(handle, p, long), "fac-t-name fac-roof-says-here", handle]] };
+    const cls = marks.length ? "fac-t-soft" : `fac-t-name fac-roof-says-${p.colour}${long ? "" : " fac-t-small"}`; // beside what was measured it is not the news
+    if (!handle) return { ...at, lines: [[said.join(": "), cls]] };
+    const drag = held(handle);
+    if (long || (marks.length && flat)) return { ...at, lines: [[`${said.join(": ")} (${drag})`, cls, handle]] };
+    return { ...at, lines: [...said.map((text) => [text, cls]), [drag, "fac-t-hand", handle]] };
+  }
+
+  /** The lines beside a measured mark: its name, its speed, its share of the roof above it. */
+  function timed(m, { long, X, Y, chip, ridge }) {
+    const roof = attainable(m.intensity, chip), above = aboveSlope(m, chip), speed = `${short(m.tflops, 3)} TFLOP/s`, flat = m.intensity >= ridge;
+    const cls = `fac-t-name${long ? "" : " fac-t-small"}${/^[a-z_]+$/.test(m.label) ? " fac-mono" : ""}`, share = `${Math.round((100 * m.tflops) / roof)} % of ${long ? `${flat ? "arithmetic" : "memory"}'s roof (${short(roof, 3)} TFLOP/s)` : "its roof"}`;
+    const label = long ? m.label : m.label.replace(/, measured$/, "");
+    const lines = above && !long ? [[m.label.split(", ")[0], cls], [speed, cls]] : [[`${label}: ${speed}`, cls], ...(m.tflops < roof ? [[share, "fac-t-soft"]] : [])];
+    return { key: m.label, colour: "other", bold: true, lines, x: X(m.intensity), y: Y(m.tflops), roof: Y(roof), flat, above };
+  }
+
+  /** What stands beside a point: its name, and its FLOPs per byte or, of the dial, its queries. */
   function says(p, long) {
-    const known = {
-      "you are here": "", "flash prefill, tile loads": "flash at worst", "flash prefill, compulsory": "flash at best",
-      "eager, 6 trips": long ? p.label : "eager", "naive, 4 trips": long ? p.label : "naive", "decode, one query": long ? p.label : "decode",
-    };
-    const name = known[p.label] ?? p.label; // beside measured speeds a number of another unit would be read as a speed
-    return get("marks").some((m) => m.n === get("n")) ? name : `${name}: ${count(p.x)}${long ? " FLOP/byte" : ""}`;
+    if (view === VIEWS.dial) return [p.label.split(",")[0], manyQueries(p.rows === "all" ? get("n") : 1)];
+    const name = { "flash prefill, tile loads": "flash at worst", "flash prefill, compulsory": "flash at best" }[p.label] ?? (long ? p.label : p.label.split(",")[0]);
+    return get("marks").some((m) => m.n === get("n")) ? [name] : [name, `${count(p.x)} FLOP/byte`]; // beside measured speeds a number of another unit would be read as a speed
   }
 
-  /** What a handle's name says: of flash's bounds which it is, of the dial where it stands. */
+  /** How many queries, in few letters. */
+  const manyQueries = (n) => `${n >= 1024 && n % 1024 === 0 ? `${n / 1024}k` : n} quer${n === 1 ? "y" : "ies"}`;
+
+  /** What a handle drags and where it stands. */
   function held(handle, p, long) {
     const group = get("heads") / get("kv_heads"), queries = Math.min(get("queries"), get("n"));
-    if (handle === "queries") return { text: handleSays(picture.svg, handle, Infinity, `${group > 1 ? `${group} heads × ` : ""}${queries} quer${queries === 1 ? "y" : "ies"}${long ? `, ${count(p.x)} FLOP/byte` : ""}`) };
-    const quantity = `${handle === "n" ? "N" : "B_q"} = ${get(handle)}`;
-    return { quantity, text: `${says(p, true)} (${handleSays(picture.svg, handle, Infinity, quantity)})` };
+    const what = handle === "queries" ? `${group > 1 ? `${group} heads × ` : ""}${queries} quer${queries === 1 ? "y" : "ies"}${long ? `, ${count(p.x)} FLOP/byte` : ""}` : `${handle === "n" ? "N" : "B_q"} = ${get(handle)}`;
+    return handleSays(picture.svg, handle, Infinity, what);
   }
 
   /** Whose colour a mark has: what its name says. */
@@ -242,7 +271,7 @@ function render({ model, el }) {
     const cached = marks.filter((m) => aboveSlope(m, chip)), one = `${/^[AFHLMNRSX]/.test(get("gpu")) ? "an" : "a"} ${get("gpu")}`;
     words.textContent = view === VIEWS.dial
       ? points[1].x >= ridge ? `With ${many} per request ${one} can reach its peak: arithmetic sets the pace.` : `With ${many} per request ${one} reaches at most ${most} % of its peak.`
-      : cached.length ? `${cached.length === 1 ? `${cached[0].label} runs` : cached.length < marks.length ? `${cached.map((m) => m.label).join(", ")} run` : marks.length === 2 ? "Both run" : "All run"} faster than if every load went to HBM.`
+      : cached.length ? `${cached.length === 1 ? `${cached[0].label} runs` : cached.length < marks.length ? `${cached.map((m) => m.label).join(", ")} run` : marks.length === 2 ? "Both run" : "All run"} faster than ${EVERY}.`
       : marks.length ? `Of the ${chip.tflops_half} TFLOP/s of ${get("gpu")}, ${fastest}.`
       : `${get("gpu")} needs ${short(ridge, 3)} FLOP for each byte: naive has ${short(points[1].x, 3)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`;
     note.textContent = (elsewhere.length ? `◆ Measured at N = ${elsewhere.join(", ")}${marks.length ? " too" : ""}: move there.` : "");

@@ -53,7 +53,7 @@ function render({ model, el }) {
     const speeds = all.map(([, run]) => run.speed), gain = short(Math.max(...speeds) / Math.min(...speeds), 2); // of the fastest over the slowest
     const asked = [`${data.requests} requests, one every ${get("every")} ms`, `a pool of ${rows} rows, each a token's K and V`];
     const [first, last] = [Math.max, Math.min].map((most) => all.find(([, run]) => run.speed === most(...speeds))[0]), found = `Same memory, ${gain} times the speed`, both = first.includes(" and ") ? `${first} together` : first, sizes = tight ? [1] : [1.4, 1];
-    const [title, size] = [`${found}: ${both} against ${last}`, `${both[0].toUpperCase()}${both.slice(1)}: ${gain} × ${last}`].flatMap((text) => sizes.map((size) => [text, size])).sort((a, b) => b[1] - a[1]).find(([text, size]) => wide(text, size * fs) < width) ?? [found, 1]; // a large one first
+    const [title, size] = [`${found}: ${both} against ${last}`, ...[both, first].map((name) => `${name[0].toUpperCase()}${name.slice(1)}: ${gain} × the speed of ${last}`)].flatMap((text) => sizes.map((size) => [text, size])).sort((a, b) => b[1] - a[1]).find(([text, size]) => wide(text, size * fs) < width) ?? [found, 1]; // a large one first
     const above = (narrow ? 4.2 : 3) * fs, bottom = above + all.length * each;
     picture.svg.setAttribute("aria-label", `The memory of a server over ${slowest} seconds, ${rows} rows, a lane for each policy. ${all.map(([name, run]) => `${name}: ${facts(run).map((fact) => fact.join(" ")).join(", ")}`).join(". ")}.`);
     lanes((add) => {
@@ -64,13 +64,14 @@ function render({ model, el }) {
         add(`name ${name}`, "text", { class: "fac-t-name", x: 1, y: y - head + 1.1 * fs }, name);
         lines(add, `what ${name}`, narrow ? what : [what.join("; ")], 1, y - head + 2.25 * fs, fs);
         drawLane(add, name, run, { x: left, y, across: (across * run.seconds) / slowest, full: across, tall });
-        const says = narrow ? `done after ${short(run.seconds, 3)} s` : `all ${data.requests} answered after ${short(run.seconds, 3)} s`, end = left + (across * run.seconds) / slowest, long = wide(says, 0.87 * fs), fits = end - left > long + fs;
+        const says = `${width < 360 ? "done" : `all ${data.requests} answered`} after ${short(run.seconds, 3)} s`, end = left + (across * run.seconds) / slowest, long = wide(says, 0.87 * fs), fits = end - left > long + fs;
         add(`end ${name}`, "path", { class: "fac-axis-strong", d: `M${end.toFixed(1)} ${y + tall}v${1.3 * fs}` });
         add(`ended ${name}`, "text", { class: "fac-t-small fac-t-name", x: fits ? end - 0.4 * fs : end + 0.4 * fs, y: y + tall + 1.15 * fs, "text-anchor": fits ? "end" : "start" }, says);
         if (narrow) drawFacts(add, name, run, 1, y + tall + 3 * fs, !tight, fs);
         else drawFacts(add, name, run, left + across + 1.6 * fs, y + 1.6 * fs, false, fs);
       });
-      drawPool(add, rows, { x: left + across, y: above + head, fs, says: tight ? "" : `${narrow ? "" : `pool: ${rows} rows, `}drag${rows === data.places.pages[0] * data.page_size ? " up" : ""}` });
+      nameAreas(add, all, { left, across, slowest, tall, fs, top: (i) => above + i * each + head });
+      drawPool(add, rows, { x: left + across, y: above + head, fs, says: tight ? "" : `${narrow ? "" : "pool: "}${rows} rows, drag${rows === data.places.pages[0] * data.page_size ? " up" : ""}` });
       add("time", "path", { class: "fac-axis-strong", d: `M${left} ${bottom}h${across}` });
       const every = [0.1, 0.2, 0.5, 1, 2, 5].find((step) => slowest / step <= 7) ?? 10;
       for (let t = 0; t <= slowest; t += every) {
@@ -114,6 +115,22 @@ function render({ model, el }) {
     add(`needed ${name}`, "path", { class: "fac-server-full", d: `M${x} ${y + tall}${line(run.needed)}V${y + tall}Z` }, "rows that are needed");
     add(`floor ${name}`, "path", { class: "fac-axis-strong", d: `M${x} ${y + tall}h${full}` });
     add(`pool ${name}`, "path", { class: "fac-server-pool", d: `M${x} ${y}h${full}` });
+  }
+
+  /** What the two areas are, said once on each: where its lowest column under the words is highest. */
+  function nameAreas(add, all, { left, across, slowest, tall, fs, top }) {
+    const areas = [["held, but empty", (run, k) => [run.needed[k], run.held[k]]], ["rows that are needed", (run, k) => [0, run.needed[k]]]];
+    for (const [text, span] of areas) {
+      let best = { high: 0 };
+      all.forEach(([, run], i) => {
+        const count = run.held.length, each = (across * run.seconds) / slowest / count, bins = Math.ceil((wide(text, 0.87 * fs) + 1.2 * fs) / each);
+        for (let from = 0; from + bins <= count; from += 1) {
+          const spans = Array.from({ length: bins }, (_, k) => span(run, from + k)), low = Math.max(...spans.map(([a]) => a)), high = Math.min(...spans.map(([, b]) => b));
+          if (high - low > best.high + 1) best = { high: high - low, x: left + (from + bins / 2) * each, y: top(i) + tall * (1 - (low + high) / 200) };
+        }
+      });
+      if ((best.high * tall) / 100 > 1.3 * fs) chip(add, `area ${text}`, text, best.x, best.y, fs);
+    }
   }
 
   /** The handle of the pool, on its line: a step up is a pool twice as large. While it is held it follows the hand. */
