@@ -250,7 +250,7 @@ _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
         partial(_merge, use=np.minimum),
     ),
     (
-        "the maximum starts at 0",
+        "a maximum below 0 counts as 0",
         "m is 0 at least here: where both maxima lie far below, every factor vanishes.",
         partial(_merge, use=lambda a, b: np.maximum(np.maximum(a, b), 0.0)),
     ),

@@ -256,7 +256,7 @@ def only_rows(attend: Callable[..., np.ndarray]) -> tuple[Mistake, ...]:
 
 # All NaN is what an inverted alpha gives on any input. These give it on extreme scores only,
 # so whoever comes as far as those made one of these: ask for them first.
-_EXTREME = ("the maximum starts at 0", "no maximum is subtracted")
+_EXTREME = ("a maximum below 0 counts as 0", "no maximum is subtracted")
 # what may be wrong in any loop over tiles of keys, whatever it visits
 OF_THE_LOOP = frozenset(
     {
@@ -267,7 +267,7 @@ OF_THE_LOOP = frozenset(
         ALL_NAN,
         "each tile uses its own maximum",
         "one maximum for the whole tile",
-        "the maximum starts at 0",
+        "a maximum below 0 counts as 0",
         STARTS_LOW,
         "m is never updated",
         "no maximum is subtracted",

@@ -331,7 +331,7 @@ _OF_ATTENTION: tuple[tuple[str, str, Callable[..., Array]], ...] = (
      partial(_attend, weights=_not_divided)),
     ("no maximum is subtracted", SAYS["no maximum is subtracted"],
      partial(_attend, weights=_against(lambda s: 0))),
-    ("the maximum starts at 0", SAYS["the maximum starts at 0"],
+    ("a maximum below 0 counts as 0", SAYS["a maximum below 0 counts as 0"],
      partial(_attend, weights=_against(lambda s: np.maximum(s.max(-1, keepdims=True), 0)))),
     (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM],
      partial(_attend, weights=_against(lambda s: s.min(-1, keepdims=True)))),
