@@ -145,8 +145,10 @@ def _tiled_cases(rng: Generator) -> list[Case]:
         case("scores near 1000", cases.shifted(rng, 20, 22, 4, 1000), 8, 6),
         case("scores near -1000", cases.shifted(rng, 20, 22, 4, -1000), 8, 6),
         case("a single key", cases.draw(rng, 5, 1, 4), 2, 4, blind_to=frozenset({"mean(V)"})),
-        case("64 queries, 4096 keys, tiles of 16 and 64, memory measured",
-             cases.draw(rng, 64, 4096, 8), 16, 64, counted=True),
+        # few tiles of many keys: who has them all in a list, as np.split gives them, holds an
+        # object for each
+        case("64 queries, 8192 keys, tiles of 16 and 128, memory measured",
+             cases.draw(rng, 64, 8192, 8), 16, 128, counted=True),
         *(case(f"{name}; the last tiles hold one query and one key", qkv, 4, 8, shows=shows)
           for name, qkv, shows in cases.hard(rng, 21, 33, 16)),
     ]  # fmt: skip
