@@ -138,6 +138,11 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
                 f"the block starts at element {start // item}, and rows of {name} start at "
                 f"{begin}, ...: how is its start worked out?"
             )
+    if len(outside) == access.lanes.sum():
+        return (
+            f"all that the mask lets through in program {program} lies outside, from element "
+            f"{start // item} on: how is that start worked out?"
+        )
     return f"which of these addresses is the mask to leave out in program {program}?"
 
 

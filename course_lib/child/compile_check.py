@@ -155,6 +155,10 @@ def _from_failure(target: str, failure: ChildFailure) -> CompileReport:
 # In the child ----------------------------------------------------------------------------------
 
 
+# variables of the function that Triton 3.7 writes around each launch, beside a kernel's parameters
+_OF_THE_LAUNCH = ("backend", "options", "params", "specialize_impl")
+
+
 class _NoRoom(Exception):
     """A kernel wants more shared memory than a block can get."""
 
@@ -194,7 +198,7 @@ def _task(student: Any, payload: dict[str, Any]) -> list[dict[str, Any]]:
     answers = []
     for arch in payload["archs"]:
         triton.runtime.driver.set_active(_StandInDriver(arch))
-        watched.kernels, watched.current = [], ""
+        watched.kernels, watched.current, watched.parameters = [], "", []
         args, kwargs = decode_call(payload["call"])
         launcher = call_student(getattr, student, payload["name"])
         try:
@@ -227,11 +231,11 @@ def _watch_launches() -> SimpleNamespace:
 
     from course_lib.accounting.autotune import first_config
 
-    watched = SimpleNamespace(kernels=[], current="")
+    watched = SimpleNamespace(kernels=[], current="", parameters=[])
     run_kernel, add_stages = JITFunction.run, CUDABackend.add_stages
 
     def compile_only(kernel: Any, /, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-        watched.current = kernel.fn.__name__
+        watched.current, watched.parameters = kernel.fn.__name__, kernel.arg_names
         compiled = run_kernel(kernel, *args, grid=grid, warmup=True, **kwargs)
         data = compiled.metadata
         _check_room(data.shared, data.target.arch)
@@ -300,6 +304,11 @@ def _diagnose(
             reason = f"Triton's assembler ptxas is missing or failed: {first}"
             return answer | {"kind": "infrastructure", "message": reason}
         reason = f"the assembler ptxas, which takes other kernels, refuses it: {_refusal(root)}"
+    elif taken := [name for name in watched.parameters if name in _OF_THE_LAUNCH]:
+        reason = (
+            f"`{taken[0]}` is no name for a parameter: Triton writes a function around each "
+            "launch that has a variable of that name itself. Give the parameter another name"
+        )
     elif watched.current:
         reason = explain(str(root), Path(file).read_text("utf-8") if Path(file).is_file() else "")
     else:

@@ -3,6 +3,8 @@
 Once at once, once with new numbers, which a call before found otherwise in the same arrays, and
 once after all other inputs: what a function keeps from one call to the next (a buffer, a counter,
 answers by some of the arguments, or by where they lie) shows in the second answer or in the first.
+A wrong answer is asked for once more where no call came before it: what is right there is no fault
+of this input.
 Kernels are asked again in ways of their own, and each of their cases takes long; only whether they
 keep strides is asked here.
 """
@@ -25,7 +27,10 @@ from course_lib.sandbox.inputs import holds_floats, is_tensor
 REWRITTEN = "with other numbers in the same arrays"
 LAID_OUT = "with the same numbers in other strides"
 THE_SAME = "answers the same call alike"
-_LOOK = "what outlives a call: a global, a list or dict as a default, an attribute of the function?"
+_LOOK = (
+    "what outlives a call: a global, a list or dict as a default, an attribute of the function or "
+    "of the class?"
+)
 _OR_NUMBERS = " If nothing does, these other numbers are what it is wrong on."
 
 
@@ -57,6 +62,24 @@ def laid_out_again(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Fin
     case = min(strided, key=lambda case: sum(x.numel() for x in case.args if is_tensor(x)))
     args = tuple(x.contiguous() if is_tensor(x) else x for x in case.args)
     return _asked(exercise, host, replace(case, args=args, counted=False), LAID_OUT)
+
+
+def right_afresh(exercise: Exercise, host: Host, case: Case, finding: Finding) -> Finding | None:
+    """Return what is wrong with an answer that is right where no call came before it, else None."""
+    if exercise.kind == "kernel" or exercise.later or not case.args:
+        return None
+    plain = replace(case, counted=False, compiled=False)
+    for run, is_right in ((host.run, False), (host.afresh, True)):
+        ran = run(plain)
+        if ran is None or ran.observed is None or ran.found:
+            return None
+        expected = exercise.truth(*case.args, **case.kwargs)
+        result = as_meant(ran.observed.result, exercise.answer(expected))
+        found = exercise.finding(ran.given, replace(ran.observed, result=result), expected)
+        if (found is None) != is_right:
+            return None
+    says = "your answer here is right if nothing was called before, but not after the check's calls"
+    return replace(finding, property=THE_SAME, says=f"{says}: {finding.says}", look=_LOOK)
 
 
 def _has_gaps(x: Any) -> bool:

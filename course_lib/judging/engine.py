@@ -20,7 +20,7 @@ from course_lib.child.compiler_messages import known_trap, name_of_trap
 from course_lib.child.student_error import Failure
 from course_lib.judging import books
 from course_lib.judging.as_meant import as_meant
-from course_lib.judging.asked_again import REWRITTEN, asked_again, laid_out_again
+from course_lib.judging.asked_again import REWRITTEN, asked_again, laid_out_again, right_afresh
 from course_lib.judging.desk import holds_nan
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host, Ran
@@ -140,7 +140,9 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
         theirs = exercise.compared(case, observed.result)
         failed_now = Seen(exercise, case, answer, theirs, passed=False)
         named = recognise(exercise, [*before, failed_now], partial(_result, exercise, host))
-        if is_walk(case):
+        if not named and (kept := right_afresh(exercise, host, case, finding)):
+            finding = kept
+        elif is_walk(case):
             case, finding = _shortest(exercise, host, case, finding)
         elif case.args and not named:
             small = _smallest(exercise, host, case, finding)

@@ -68,10 +68,14 @@ def _array_fault(result: Any, expected: Any, name: str) -> Finding | None:
         return Finding("the shape", f"{name} is a ragged list, not one array.")
     if shape != tuple(expected.shape):
         wanted = tuple(expected.shape)
-        alike = [n for n in shape if n != 1] == [n for n in wanted if n != 1]
-        look = f"the entries are as many as they should be: .reshape({wanted}) gives that shape."
-        says = f"{name} has shape {shape}, not {wanted}."
-        return Finding("the shape", says, look=look if alike and hasattr(result, "reshape") else "")
+        says, look = f"{name} has shape {shape}, not {wanted}.", ""
+        if sorted(shape) == sorted(wanted):
+            look = "the sizes are right, in another order: which two axes are exchanged?"
+        elif [n for n in shape if n != 1] == [n for n in wanted if n != 1]:
+            look = (
+                f"the entries are as many as they should be: .reshape({wanted}) gives that shape."
+            )
+        return Finding("the shape", says, look=look if hasattr(result, "reshape") else "")
     return None
 
 

@@ -1,6 +1,6 @@
 """Inputs with numbers far apart, so that what was left out, cut off or rounded shows.
 
-Scores stand in the first column of K alone, so they are exact. (None lies below -1e30, which many
+Each score is a product of two numbers, so it is exact. (None lies below -1e30, which many
 kernels take for -inf.)
 """
 
@@ -66,12 +66,19 @@ def rows(
 def attention(
     rng: Generator, n_q: int, n_k: int, d: int, *, heads: tuple[int, ...] = (), of: Range = DOUBLE
 ) -> list[tuple[str, Triple]]:
-    """Return all of them as (name, (q, k, v)); d is a power of 4."""
+    """Return all of them as (name, (q, k, v)); d is a power of 4.
+
+    In every other row key 0 lies above all others, and has a value of 0: such a row has its maximum
+    from the start, while that of the others jumps.
+    """
     found = []
     for name, scores, values in rows(rng, n_k, of):
         q, k = np.zeros((*heads, n_q, d)), np.zeros((*heads, n_k, d))
-        q[..., 0], k[..., 0] = np.sqrt(d), scores
+        q[..., ::2, 0] = q[..., 1::2, 1] = np.sqrt(d)
+        k[..., 0] = k[..., 1] = scores
+        k[..., 0, 1] = scores.max() + 1
         v = values[:, None] * rng.uniform(1, 2, (*heads, n_k, d))
+        v[..., 0, :] = 0
         found.append((name, (q, k, v)))
     return found
 

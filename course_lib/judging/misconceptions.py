@@ -110,9 +110,9 @@ _KNOWN = (
         "one_max",
     ),
     known(
-        "the maximum starts at 0",
-        "the running maximum starts at 0: where all scores are very negative, "
-        "every exponential vanishes. Start at -inf.",
+        "a maximum below 0 counts as 0",
+        "the running maximum is never below 0 (does it start there?): where all scores are very "
+        "negative, every exponential vanishes. Start at -inf.",
         "start_zero",
         "zero_at_least",
     ),

@@ -30,7 +30,7 @@ def next_step(exercise: Exercise, finding: Finding, mistake: Mistake | None) -> 
     if finding.property == "comes to an end":
         return "print the loop variable in every turn: does it get to its end?"
     if finding.property in ("the answer", "the values"):
-        return f"call {exercise.function} on an input so small that you can check it by hand."
+        return "work this input out by hand or, if it is too large, a smaller one of its kind."
     return "mend this first; what else there is to check comes after it."
 
 

@@ -27,6 +27,7 @@ _LEAST_IN_A_KERNEL = 16  # of a tile, and of a row: `tl.dot` asks for it
 _TARGETS = (1, 2, 3, 4, 5, 8, 16, 17, 32)
 
 _IN_TILES = ("tile", "length")
+_PARTS = "parts"
 _KINDS_OF_NUMBERS = ("b", "itemsize")  # the bytes of a number: there are not any of them
 # "head", "length", "row" (head_dim) or "tile", and how many; "number": one given to a formula
 Axis = tuple[str, int]
@@ -102,6 +103,8 @@ def _that_differ(result: Any, expected: Any) -> list[tuple[int, str, str]]:
 
 
 def _inputs(exercise: Exercise, case: Case) -> list[tuple[str, Any]]:
+    if exercise.inputs:
+        return [*exercise.inputs(case).items()]
     return [*zip(exercise.names(case), case.args, strict=False), *case.kwargs.items()]
 
 
@@ -112,9 +115,13 @@ def _is_of_numbers(value: Any) -> bool:
 
 
 def _axes_of(x: Any) -> list[Axis]:
-    """Return what is known of an array's axes, or of a list's: tied are those that are equal."""
+    """Return what is known of an array's axes, or of a list's: tied are those that are equal.
+
+    A tuple of numbers and arrays has parts, as a state does, and no length.
+    """
     if not is_array(x):
-        return [("length", len(x))]
+        mixed = len({is_array(item) for item in x}) > 1
+        return [(_PARTS if mixed else "length", len(x))]
     words = ["head"] * (x.ndim - 2) + (["length", "row"] if x.ndim > 2 else ["length"] * x.ndim)
     return list(zip(words, x.shape, strict=True))
 
@@ -139,7 +146,8 @@ def _axes(exercise: Exercise, case: Case) -> list[Axis]:
 
     for value in case.args:
         note(value)
-    return sorted((axis for axis in found if axis[1] > 1), key=lambda axis: axis[1])
+    cut = (axis for axis in found if axis[1] > 1 and axis[0] != _PARTS)
+    return sorted(cut, key=lambda axis: axis[1])
 
 
 def _targets(axis: Axis) -> list[int]:

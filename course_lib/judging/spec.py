@@ -149,6 +149,7 @@ class Exercise(ExerciseFacts):
     ``compared(case, result)`` is what of a result is held against what mistakes make.
     ``spared``: those of `HARD` that its cases leave out, each with the reason. ``cuts(case)``: how
     the inputs of a kernel are cut into tiles, by name, so that its loads can be drawn.
+    ``inputs(case)``: what is shown of a case by name, where ``run`` calls with other arguments.
     """
 
     cases: Callable[[Generator], Sequence[Case]]
@@ -165,6 +166,7 @@ class Exercise(ExerciseFacts):
     mistakes: tuple[Mistake, ...] = ()
     spared: Mapping[str, str] = field(default_factory=dict, hash=False)
     cuts: Callable[[Case], Mapping[str, Cut]] | None = None
+    inputs: Callable[[Case], Mapping[str, Any]] | None = None
     seconds: float = 20.0  # an endless loop is stopped after this long, per case
 
     @classmethod

@@ -60,15 +60,16 @@ def output_rounding(q: Any, k: Any, v: Any) -> float:
     a, b = as_float64(q), as_float64(k)
     if a.shape[:-2] == b.shape[:-2]:
         scores = a @ b.swapaxes(-1, -2)
-        if far_apart(scores) or (_one_column(a, b) and _is_single(scores / np.sqrt(a.shape[-1]))):
+        exact = _single_products(a, b) and _is_single(scores / np.sqrt(a.shape[-1]))
+        if exact or far_apart(scores):
             return 0.0
     return score_rounding(q, k, v)
 
 
-def _one_column(*arrays: np.ndarray) -> bool:
-    """Return whether all products of rows of these come from one column."""
-    used = [x.reshape(-1, x.shape[-1]).any(axis=0) for x in arrays]
-    return int(np.logical_and.reduce(used).sum()) <= 1
+def _single_products(q: np.ndarray, k: np.ndarray) -> bool:
+    """Return whether every score is one product, all others being 0."""
+    products = (q != 0).astype(float) @ (k != 0).astype(float).swapaxes(-1, -2)
+    return bool(products.max(initial=0) <= 1)
 
 
 def _is_single(x: np.ndarray) -> bool:

@@ -20,7 +20,7 @@ VARIANTS = {
     "neither": "nothing is rescaled",
     "inverse": "alpha is upside down",
     "own_max": "each pile uses its own maximum",
-    "start_zero": "the maximum starts at 0",
+    "start_zero": "a maximum below 0 counts as 0",
 }
 """Names in ``attention.slips.SLIPS`` -> the words for them: the right one first."""
 

@@ -85,7 +85,8 @@ check(latent_decode)
 # much. Nothing of it is free. Keep K and V in int8, attend over what is kept, and measure.
 #
 # - A **row** is what one token has in one head, `d` numbers. Its **scale** is its largest absolute
-#   value / 127 (float32), with nothing added. A row of zeros has 1 (any positive number will do).
+#   value / 127 (float32), with nothing added, however small the row is. Only a row of zeros has 1
+#   (any positive number will do).
 # - What is kept are the row's numbers divided by its scale, **rounded**: whole numbers from -127 to
 #   127, int8. So a row is about `numbers * scale`.
 # - `o` is attention over the cache *as it is kept*. The rows need not be multiplied out: whose scale

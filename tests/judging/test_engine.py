@@ -187,6 +187,9 @@ class Scripted:
     def doubt(self, case: Case, observed: Observed, expected: object) -> Finding | None:
         return self._doubts
 
+    def afresh(self, case: Case) -> Ran | None:
+        return None
+
 
 CASES = [
     Case("one", (np.array([2.0, 0.0]),)),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
-from helpers import renamed, words_of
+from helpers import renamed, report_on, words_of
 
 from course_lib.judging import shrink
 from course_lib.judging.cases import as_tensors, draw
@@ -24,6 +26,11 @@ RNG = np.random.default_rng(3)
 
 def tiled(n_q=12, n_k=20, d=6):
     return Case("c", draw(RNG, n_q, n_k, d), {"block_q": 4, "block_k": 5})
+
+
+def test_states_are_told_as_what_they_are_to_the_function():
+    small = report_on("3.4/wrong/o_times_l").text().split("on which it fails:")[1]
+    assert re.search(r"a = \(\d.*\)\s+b = \(\d.*\)\s+yours: \(", small)
 
 
 def test_a_wrong_answer_is_told_in_a_few_numbers():

@@ -45,3 +45,7 @@ class Host(Protocol):
         ``expected`` is the truth of the case.
         """
         ...
+
+    def afresh(self, case: Case) -> Ran | None:
+        """Run one case where no call came before it; None if there is no such place."""
+        ...

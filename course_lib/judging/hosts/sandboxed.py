@@ -213,6 +213,15 @@ class Sandboxed:
             return None
         return self._not_replayed(case, observed) or self._idle_too(case, observed)
 
+    def afresh(self, case: Case) -> Ran | None:
+        """Run one case in a new process, which loads the program again."""
+        earlier = self._student
+        self._student = self._start(self.workshop.student)
+        try:
+            return None if self.load(self._program["program"]) else self.run(case)
+        finally:
+            self._student = earlier
+
     def _with_numpy_alone(self, case: Case, observed: Observed, expected: Any) -> Finding | None:
         self._clock = self._new_clock()
         try:

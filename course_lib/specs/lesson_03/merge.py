@@ -107,6 +107,16 @@ def _run_merge(function: Any, case: Case) -> Observed:
     return Observed(copy.deepcopy(result) if isinstance(result, tuple | list) else result)
 
 
+def _shown(case: Case) -> dict[str, Any]:
+    """Return the states of a case by what they are to the student's function."""
+    states, how = case.args
+    if how == "itself":
+        return {"a, and b as well": states[0]}
+    if len(states) == 2:
+        return dict(zip("ab" if how != "right" else "ba", states, strict=True))
+    return {f"states, merged {'as a tree' if how == 'tree' else f'from the {how}'}": states}
+
+
 def _merge_cases(rng: Generator) -> list[Case]:
     def states(*tops: float, d: int = 2) -> list[State]:
         return states_of(drawn(rng, list(tops), d))
@@ -250,7 +260,7 @@ _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
         partial(_merge, use=np.minimum),
     ),
     (
-        "the maximum starts at 0",
+        "a maximum below 0 counts as 0",
         "m is 0 at least here: where both maxima lie far below, every factor vanishes.",
         partial(_merge, use=lambda a, b: np.maximum(np.maximum(a, b), 0.0)),
     ),
@@ -324,6 +334,7 @@ MERGE = Exercise.of(
     truth=partial(_reduce, _merge),
     judge=_judge_merged,
     run=_run_merge,
+    inputs=_shown,
     spared=dict.fromkeys(HARD, "its inputs are states, whose maxima are given"),
     mistakes=tuple(
         Mistake(name, says, partial(_reduce, wrong)) for name, says, wrong in _MERGE_MISTAKES

@@ -94,9 +94,9 @@ STREAM_MISTAKES = (
         "own_max",
     ),
     (
-        "the maximum starts at 0",
-        "m starts at 0. When all scores are very negative, m stays 0 and every exponential is "
-        "too small for a float. Start at -inf.",
+        "a maximum below 0 counts as 0",
+        "m is never below 0 (does it start there?). When all scores are very negative, every "
+        "exponential is too small for a float. Start at -inf.",
         "start_zero",
     ),
     *ways(

@@ -211,7 +211,7 @@ ALLOWED_SCORES = Exercise.of(
             partial(_other, top=lambda kept, x: _past_the_row(kept, 0.0)),
         ),
         Mistake(
-            "the maximum starts at 0",
+            "a maximum below 0 counts as 0",
             "The maximum is never below 0, but the scores of a row can be.",
             partial(_other, top=lambda kept, x: np.maximum(kept.max(axis=1), 0)),
         ),

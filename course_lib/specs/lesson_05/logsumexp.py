@@ -133,7 +133,7 @@ _OF_LANES = (
     ("l_sum is not rescaled", "no_rescale_l"),
     ("alpha is inverted", "inverse"),
     (NOT_THE_MAXIMUM, "first_max"),
-    ("the maximum starts at 0", "start_zero"),
+    ("a maximum below 0 counts as 0", "start_zero"),
     *((STARTS_LOW, slip) for slip in STARTS_LOW_SLIPS),
     *(("masked means a large negative score", f"fill_past_end_{low}") for low, _ in LOW_NUMBERS),
     ("only the last block counts", "forget_l"),
@@ -189,7 +189,7 @@ LONG_LOGSUMEXP = Exercise.of(
             "latest_max",
         ),
         *_long(
-            "the maximum starts at 0",
+            "a maximum below 0 counts as 0",
             "m starts at 0: near -150 every exp(s - 0) is 0. Start at -inf.",
             "start_zero",
         ),

@@ -137,9 +137,9 @@ ROW_SOFTMAX = Exercise.of(
     cuts=lambda case: {"x": Cut((1, case.args[0].shape[1]))},
     mistakes=(
         Mistake(
-            "the maximum starts at 0",
-            "The maximum is never below 0. In a row of very negative scores every exponential is "
-            "then 0. Take the maximum of the row's scores alone.",
+            "a maximum below 0 counts as 0",
+            "What is subtracted is never below 0. In a row of very negative scores every "
+            "exponential is then 0. Take the maximum of the row's scores, whatever it is.",
             partial(_less, other=lambda x: np.maximum(x.max(axis=1, keepdims=True), 0)),
         ),
         *cut_off(_softmax),

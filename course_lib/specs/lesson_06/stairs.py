@@ -247,7 +247,7 @@ _WRONG_MAXIMA: tuple[tuple[str, str, Fold], ...] = (
     ),
     *(
         (
-            "the maximum does not start at -inf" if low else "the maximum starts at 0",
+            "the maximum does not start at -inf" if low else "a maximum below 0 counts as 0",
             "all that a row sees may be smaller than the number with which m starts: -inf.",
             lambda tiles, met, block_rows, low=low: np.maximum(tiles.max((1, 2)), -low),
         )

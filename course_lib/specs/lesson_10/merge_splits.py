@@ -172,7 +172,7 @@ _OF_WEIGHTS = (
 # A merge is a softmax over the splits: the mistakes that one can make in it are those of lesson 03.
 _SHARED = frozenset(
     {
-        "the maximum starts at 0", "no maximum is subtracted", NOT_THE_MAXIMUM, BASES,
+        "a maximum below 0 counts as 0", "no maximum is subtracted", NOT_THE_MAXIMUM, BASES,
         "log2 where ln is meant", "lse in base 2", "lse is m", "lse is ln(m + l)", "lse is only l",
     }
 )  # fmt: skip

@@ -382,8 +382,8 @@ _MERGES: tuple[tuple[str, str, Slip], ...] = (
         for other in (lambda lse: lse.min(axis=0), lambda lse: lse.mean(axis=0), lambda lse: lse[0])
     ),
     (
-        "the maximum starts at 0",
-        SAYS["the maximum starts at 0"],
+        "a maximum below 0 counts as 0",
+        SAYS["a maximum below 0 counts as 0"],
         _against(lambda lse: np.maximum(_max(lse), 0)),
     ),
     *ways(

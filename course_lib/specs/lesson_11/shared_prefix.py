@@ -12,6 +12,7 @@ from course_lib.judging.judges import exactly
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake
 
 _DEEP = 10  # edges of a tree, one below the other; more are too deep for a message
+_WIDE = 150  # edges that begin in one place
 _LONG = 100  # tokens of a prompt
 Tokens = Sequence[int]
 Tree = dict[int, tuple[list[int], Any]]
@@ -56,6 +57,7 @@ def _cases(rng: Generator) -> list[Case]:
         return Case(f"{name}, pages of {page_size}", args)
 
     long = (1 + rng.integers(0, 150_000, 2200)).tolist()
+    wide = [*([x, 1] for x in long[1:_WIDE]), *([long[0], x, 2] for x in long[1 : _WIDE + 1])]
     steps = [[*long[:at], 0] for at in range(3, 3 * _DEEP, 3)]
 
     def drawn(page_size: int) -> tuple[str, str, int]:
@@ -100,6 +102,8 @@ def _cases(rng: Generator) -> list[Case]:
            "3, 72, 34, 5, 9)", [[3, 7, 23, 45]], [3, 72, 34, 5, 9], 1),
         of(f"requests that part {_DEEP} times", [*steps, long[: 3 * _DEEP + 9]],
            [*long[: 3 * _DEEP + 5], 0, 1], 4),
+        of(f"{_WIDE} edges begin in one place, and behind the last of them as many",
+           wide, [*wide[-1], 3], 1),
         of("a prompt of 2005 tokens that leaves a long one within an edge",
            [long[:2100]], [*long[:2000], 0, 1, 2, 3, 4], 16),
         of("a prompt of 2200 tokens that is cached whole", [long, long[:1100]], long, 16),

@@ -57,9 +57,9 @@ def _with_zeros(rng: Generator) -> draw.Triple:
     return q, k, v
 
 
-def _tiny(rng: Generator) -> draw.Triple:
+def _tiny(rng: Generator, size: float) -> draw.Triple:
     q, k, v = _drawn(rng, 2, 6, 8)
-    return q, k * 1e-9, v * 1e-9
+    return q, k * size, v * size
 
 
 def _cases(rng: Generator) -> list[Case]:
@@ -78,7 +78,8 @@ def _cases(rng: Generator) -> list[Case]:
         _case("one token", _drawn(rng, 3, 1, 8)),
         _case("a token of K and one of V are 1000 times as large as the others", _uneven(rng)),
         _case("rows of zeros in K and in V", _with_zeros(rng)),
-        _case("rows of a billionth", _tiny(rng), blind_to=frozenset({"mean(V)"})),
+        *(_case(f"rows of {size:g}", _tiny(rng, size), blind_to=frozenset({"mean(V)"}))
+          for size in (1e-9, 1e-20)),
         _case("memory that lies as (B, n, H, d)", _drawn(rng, 3, 7, 8), strided=True),
         _case("bfloat16 inputs", _drawn(rng, 3, 11, 16), dtype="bfloat16"),
         *(_case(name, qkv, shows=shows) for name, qkv, shows in hard[1:]),
@@ -107,11 +108,16 @@ def _largest(x: Array, axes: Any = -1) -> Array:
 def _by(
     largest: Array, x: Array, over: float = 127, to: Callable[[Array], Array] = np.rint
 ) -> Rows:
-    """Return x in scales ``largest / over``; what int8 does not hold comes out at its other end.
+    """Return x in scales ``largest / over``; what int8 does not hold comes out at its other end."""
+    return _in(np.where(largest == 0, 1, largest / over), x, to)
+
+
+def _in(scale: Array, x: Array, to: Callable[[Array], Array] = np.rint) -> Rows:
+    """Return x in these scales.
 
     In float32, as it is asked for: who cuts off sees whether 127 is a little less there.
     """
-    scale = np.where(largest == 0, 1, largest / over).astype(np.float32)
+    scale = scale.astype(np.float32)
     numbers = to(x.astype(np.float32) / scale).astype(np.float64)
     return (numbers + 128) % 256 - 128, scale.astype(np.float64)
 
@@ -244,8 +250,8 @@ def _clamped(x: Array, low: float = -128) -> Rows:
 
 def _at_least(x: Array, least: float, added: float = 0) -> Rows:
     """Return rows whose scales are guarded by a small number, which is not small to all rows."""
-    scale = np.maximum(_largest(x) / 127, least) + added
-    return np.rint(x / scale), scale
+    guarded = np.maximum(_largest(x) / 127, least) + added
+    return _in(np.where(_largest(x) == 0, 1, guarded), x)
 
 
 def _one(rows: Rows) -> Rows:
@@ -325,7 +331,7 @@ _OF_ATTENTION: tuple[tuple[str, str, Callable[..., Array]], ...] = (
      partial(_attend, weights=_not_divided)),
     ("no maximum is subtracted", SAYS["no maximum is subtracted"],
      partial(_attend, weights=_against(lambda s: 0))),
-    ("the maximum starts at 0", SAYS["the maximum starts at 0"],
+    ("a maximum below 0 counts as 0", SAYS["a maximum below 0 counts as 0"],
      partial(_attend, weights=_against(lambda s: np.maximum(s.max(-1, keepdims=True), 0)))),
     (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM],
      partial(_attend, weights=_against(lambda s: s.min(-1, keepdims=True)))),
@@ -358,7 +364,7 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     *((*_RANGE, _answer(rows=partial(_clamped, low=low))) for low in (-128, -127)),
     *(
         (*_GUARDED, _answer(rows=partial(_at_least, least=least, added=added)))
-        for epsilon in (1e-3, 1e-4, 1e-5, 1e-6, 1e-8)
+        for epsilon in (1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-12)
         for least, added in ((epsilon, 0), (epsilon / 127, 0), (0, epsilon), (0, epsilon / 127))
     ),
     *((*_NOT_ROUNDED, _answer(rows=partial(_in_other_steps, to=to)))

@@ -325,7 +325,7 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
         _answer(weights=_against(lambda s: s[..., :1])),
     ),
     (BASES, SAYS[BASES], _answer(weights=lambda *s: softmax(np.log(2) * sum(s)))),
-    ("the maximum starts at 0", SAYS["the maximum starts at 0"],
+    ("a maximum below 0 counts as 0", SAYS["a maximum below 0 counts as 0"],
      _answer(weights=_against(lambda s: np.maximum(s.max(axis=-1, keepdims=True), 0)))),
     *(
         (name, says, _answer(weights=lambda *s, made=made: made(s[0] + s[1])))

@@ -7,7 +7,8 @@ def int8_cache(q, k, v):
     q, k, v = (x.to(torch.float32) for x in (q, k, v))
     kept = []
     for x in (k, v):
-        scale = x.abs().max(dim=-1, keepdim=True).values.clamp(min=1e-12) / 127.0
+        scale = x.abs().max(dim=-1, keepdim=True).values / 127.0
+        scale += scale == 0
         kept.append((x.div(scale).round_().clamp_(-127, 127).to(torch.int8), scale))
     (k8, k_scale), (v8, v_scale) = kept
     s = torch.einsum("bhqd,bhkd->bhqk", q, k8.float()) * k_scale.squeeze(-1).unsqueeze(2)
