@@ -240,9 +240,9 @@ class _Gathering:
 
     def _literal(self, value: Any) -> str | None:
         """Return Python source for a constant, None if there is none."""
-        if type(value) is float and not math.isfinite(value):
-            return f'float("{value}")'
-        if value is None or type(value) in {bool, int, float, complex, str, bytes}:
+        if isinstance(value, float):  # NumPy's float64 too, as in tl.constexpr(np.log2(np.e))
+            return repr(float(value)) if math.isfinite(value) else f'float("{float(value)}")'
+        if value is None or type(value) in {bool, int, complex, str, bytes}:
             return repr(value)
         if type(value) in {tuple, list, set, dict}:
             return self._container(value)
