@@ -5,12 +5,15 @@ course itself: `count`, the compile check, ``course export`` and the sandbox all
 
 Functions and classes of the student's own (from a notebook, a test, any file that is not
 installed) are copied; what comes from installed packages is imported; constants are written out
-as literals. A name that is none of these gets a sentence (`NotExtractable`).
+as literals. What else a launcher or helper names (a logger, a lambda, an object of a class of one's
+own) is made again by the statement that made it. A name that is none of these gets a sentence
+(`NotExtractable`).
 """
 
 from __future__ import annotations
 
 import builtins
+import inspect
 import math
 import sys
 from dataclasses import dataclass, field
@@ -35,6 +38,7 @@ from course_lib.child.homes import (
     unwrap,
 )
 from course_lib.child.leaked_names import refuse_leaked
+from course_lib.child.statement import binding_statement
 
 _FUTURE = "from __future__ import annotations"
 _SET_BY_PYTHON = {"__name__", "__file__", "__doc__", "__builtins__", "__spec__", "__package__"}
@@ -79,7 +83,8 @@ def extract(
     """
     gathering = _Gathering(inline_library, leave_undefined)
     name = (function if isinstance(function, type) else python_function(function)).__name__
-    gathering.add(name, function, f"`{name}`")
+    asker = inspect.unwrap(function) if isinstance(function, FunctionType) else None
+    gathering.add(name, function, f"`{name}`", asker)
     return Extract(gathering.text(), name, gathering.origins)
 
 
@@ -91,6 +96,14 @@ def python_function(function: Any) -> FunctionType:
     if inner.__name__ == "<lambda>":
         raise NotExtractable("a lambda has no source of its own: write it with `def`, by name.")
     return inner
+
+
+def _has_source(thing: FunctionType | type) -> bool:
+    """Say whether a ``def`` or ``class`` made it: a lambda has none, nor has a namedtuple."""
+    try:
+        return bool(source_of(thing))
+    except NotExtractable:
+        return False
 
 
 # every child can import what stands in these rooms of the course
@@ -110,8 +123,13 @@ class _Gathering:
     _definitions: list[str] = field(default_factory=list)
     _future: bool = False
 
-    def add(self, name: str, value: Any, user: str) -> None:
-        """Bind ``name`` to ``value``, which ``user`` (a quoted function name) needs."""
+    def add(
+        self, name: str, value: Any, user: str, asker: FunctionType | type | None = None
+    ) -> None:
+        """Bind ``name`` to ``value``, which ``user`` (a quoted function name) needs.
+
+        ``asker`` is the plain function or class whose global it is; None for a kernel's.
+        """
         if name in self._bound:
             if same(self._bound[name], value):
                 return
@@ -123,12 +141,13 @@ class _Gathering:
         if isinstance(value, ModuleType):
             self._add_module(name, value, user)
         elif isinstance(inner, (FunctionType, type)) and self._is_copied(inner):
-            self._add_definition(name, inner)
+            if _has_source(inner) or not self._add_statement(name, value, asker):
+                self._add_definition(name, inner, kernel=inner is not value)
         elif (imported := import_line(name, value)) is not None:
             self._imports.add(imported)
         elif (literal := self._literal(value)) is not None:
             self._constants.append(f"{name} = {literal}")
-        else:
+        elif not self._add_statement(name, value, asker):
             raise NotExtractable(
                 f"{user} uses the global `{name}`, {described(value)}, which cannot be copied "
                 "into a file: pass it as an argument, or create it inside the function."
@@ -161,11 +180,25 @@ class _Gathering:
             )
         self._imports.add(f"import {path}" if path == name else f"import {path} as {name}")
 
-    def _add_definition(self, name: str, thing: FunctionType | type) -> None:
+    def _add_statement(self, name: str, value: Any, asker: FunctionType | type | None) -> bool:
+        """Copy the statement that made ``value``; False if there is none (a tensor is an input)."""
+        if asker is None or (type(value).__module__, type(value).__name__) == ("torch", "Tensor"):
+            return False
+        namespace = globals_of(asker)
+        statement = binding_statement(name, namespace, asker)
+        if statement is None:
+            return False
+        for used in names_used(statement, without_annotations=False):
+            if used != name and used in namespace and used not in _SET_BY_PYTHON:
+                self.add(used, namespace[used], f"`{name}`", asker)
+        self._definitions.append(statement)
+        return True
+
+    def _add_definition(self, name: str, thing: FunctionType | type, *, kernel: bool) -> None:
         source, file, line = source_of(thing)
         own = thing.__name__
         if own != name:  # an alias: `load = load_tile`
-            self.add(own, thing, f"`{name}`")
+            self.add(own, thing, f"`{name}`", None if kernel else thing)
             self._definitions.append(f"{name} = {own}")
             return
         future = postpones_annotations(thing)
@@ -178,7 +211,7 @@ class _Gathering:
                 continue
             if used in namespace:
                 refuse_leaked(used, namespace, thing)
-                self.add(used, namespace[used], f"`{own}`")
+                self.add(used, namespace[used], f"`{own}`", None if kernel else thing)
                 self._add_submodules(used, namespace[used], source)
             elif not (self.leave_undefined or hasattr(builtins, used)):
                 raise NotExtractable(
@@ -207,9 +240,9 @@ class _Gathering:
 
     def _literal(self, value: Any) -> str | None:
         """Return Python source for a constant, None if there is none."""
-        if type(value) is float and not math.isfinite(value):
-            return f'float("{value}")'
-        if value is None or type(value) in {bool, int, float, complex, str, bytes}:
+        if isinstance(value, float):  # NumPy's float64 too, as in tl.constexpr(np.log2(np.e))
+            return repr(float(value)) if math.isfinite(value) else f'float("{float(value)}")'
+        if value is None or type(value) in {bool, int, complex, str, bytes}:
             return repr(value)
         if type(value) in {tuple, list, set, dict}:
             return self._container(value)

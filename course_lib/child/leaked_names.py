@@ -35,11 +35,11 @@ def _was_written(name: str, namespace: dict[str, Any], thing: Any) -> bool:
     """Say whether the student's own text binds ``name`` (True where there is no text to ask)."""
     if isinstance(thing, FunctionType) and name in closure(thing):
         return True
-    texts = list(_texts(namespace, thing))
-    return not texts or any(_binds(text, name) for text in texts)
+    written = list(texts(namespace, thing))
+    return not written or any(_binds(text, name) for text in written)
 
 
-def _texts(namespace: dict[str, Any], thing: Any) -> Iterator[str]:
+def texts(namespace: dict[str, Any], thing: Any) -> Iterator[str]:
     """Yield what may bind a global: the notebook's cells so far, or the file."""
     cells = namespace.get("In")
     if isinstance(cells, list) and "get_ipython" in namespace:
@@ -55,15 +55,21 @@ def _texts(namespace: dict[str, Any], thing: Any) -> Iterator[str]:
 
 def _binds(text: str, name: str) -> bool:
     """Say whether a cell or file binds ``name`` at its top level, or may (``import *``)."""
-    lines = [line for line in text.splitlines() if not line.lstrip().startswith(("%", "!", "?"))]
     try:
-        tree = ast.parse("\n".join(lines))
+        body = parsed(text)
     except (SyntaxError, ValueError):
         return name in text
-    return any(name in _bound_by(node) or "*" in _bound_by(node) for node in ast.walk(tree))
+    nodes = [node for statement in body for node in ast.walk(statement)]
+    return any({name, "*"} & bound_by(node) for node in nodes)
 
 
-def _bound_by(node: ast.AST) -> set[str]:
+def parsed(text: str) -> list[ast.stmt]:
+    """Return the statements of a cell or file, without IPython's own lines."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith(("%", "!", "?"))]
+    return ast.parse("\n".join(lines)).body
+
+
+def bound_by(node: ast.AST) -> set[str]:
     """Return the names that a statement or target binds."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         return {alias.asname or alias.name.partition(".")[0] for alias in node.names}

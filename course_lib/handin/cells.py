@@ -24,6 +24,7 @@ from course_lib.judging.spec import Exercise
 from course_lib.lessons import ExerciseFacts
 
 LOAD_SECONDS = 60.0
+_FUTURE = re.compile(r"from\s+__future__\s")  # nothing names it, and it changes what follows
 _Facts = TypeVar("_Facts", bound=ExerciseFacts)
 
 
@@ -73,15 +74,18 @@ def load(cells: Sequence[CodeCell], spec: Exercise) -> Callable[..., Any]:
 
 def program(cells: Sequence[CodeCell], spec: Exercise) -> str:
     """Return the statements that the exercise needs, on the lines on which they stand."""
+    parsed = _parsed(tuple(cells))
     lines: list[str] = []
     last = (-1, 0)
-    for statement in _needed(_parsed(tuple(cells)), spec.function, _left_out(cells, spec)):
+    for statement in _needed(parsed, spec.function, _left_out(cells, spec)):
         end = (statement.cell, statement.line + statement.text.count("\n"))
         if end <= last:
             continue  # its line is there already: a = 1; b = 2
         last = end
         lines += [""] * (statement.line - 1 - len(lines))
         lines += statement.text.split("\n")
+    if lines and not lines[0]:  # in a notebook a later cell may say it: here it must come first
+        lines[0] = next((s.text for s in parsed.statements if _FUTURE.match(s.text)), "")
     return "\n".join(lines) + "\n"
 
 

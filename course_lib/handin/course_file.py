@@ -50,9 +50,12 @@ def cells_of(path: Path, text: str) -> list[CodeCell]:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of ``path``, line ends as they are; FileProblem if there is none."""
+    """Return the text of ``path``, line ends as they are; FileProblem if there is none.
+
+    Some editors on Windows begin a file with a mark (BOM), which is no part of the text.
+    """
     try:
-        return path.read_bytes().decode("utf-8")
+        return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise FileProblem(f"{path}: there is no such file.") from None
     except (OSError, UnicodeDecodeError) as error:

@@ -80,7 +80,8 @@ def _twice(
     import torch
 
     o = function.apply(*leaves, *flags)
-    torch.autograd.grad(o, leaves, 2 * do.flip(-2), retain_graph=True, allow_unused=True)
+    # scaled, no more: a replay of the launches has to find out what this do was made of
+    torch.autograd.grad(o, leaves, 2 * do, retain_graph=True, allow_unused=True)
     for i, (one, wanted) in enumerate(
         zip(torch.autograd.grad(o, leaves, do, allow_unused=True), gradients, strict=True)
     ):

@@ -91,6 +91,13 @@ def test_a_closure_brings_its_values():
     assert namespace["scaler"](4) == 10
 
 
+def test_what_has_no_literal_is_made_again_by_its_statement():
+    """A lambda, a logger, a named tuple, an object, a partial and a cached helper."""
+    namespace: dict = {}
+    exec(to_source(own.uses_made_globals), namespace)
+    assert namespace["uses_made_globals"](100) == own.uses_made_globals(100) == 7 + 8 + 1.443
+
+
 def test_origins_say_where_a_definition_was_written():
     origins = extract(own.launcher).origins
     file, line = origins["kernel"]

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from course_lib.handin.cells import BrokenCell, load, program
-from course_lib.handin.course_file import CodeCell, python_of
+from course_lib.handin.course_file import CodeCell, code_cells, python_of
 
 ECHO = "def echo(x):\n    return x.copy()\n"
 BLANK = 'def echo(x):\n    # your code here\n    raise NotImplementedError("not attempted")\n'
@@ -131,3 +131,26 @@ def test_a_file_is_parsed_once_for_all_its_exercises(monkeypatch):
     for i in range(30):
         program(source, SimpleNamespace(slug=f"ex-{i}", function=f"f{i}"))
     assert len(parsed) == 1
+
+
+TYPED = """\
+from __future__ import annotations
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+def echo(x: NDArray) -> NDArray:
+    return x.copy()
+"""
+
+
+@pytest.mark.parametrize("above", ["", '"""Echo."""\n', "# a title\n\n"])
+def test_annotations_that_are_never_evaluated_stay_so(above):
+    function = load(cells("# set up\n", above + TYPED), SPEC)
+    assert function.__annotations__ == {"x": "NDArray", "return": "NDArray"}
+
+
+@pytest.mark.parametrize("name", ["a.py", "a.ipynb"])
+def test_the_mark_of_a_windows_editor_is_no_part_of_the_text(tmp_path, name):
+    text = "x = 1\n" if name == "a.py" else '{"cells": []}'
+    (tmp_path / name).write_text(text, encoding="utf-8-sig")
+    assert code_cells(tmp_path / name) == ([CodeCell("", text)] if name == "a.py" else [])
