@@ -300,7 +300,7 @@ def _diagnose(
         from course_lib.child.known_good import is_assembled
 
         first = str(root).splitlines()[0]
-        if not is_assembled(arch):
+        if "error code -9" in first or not is_assembled(arch):  # the system killed it
             reason = f"Triton's assembler ptxas is missing or failed: {first}"
             return answer | {"kind": "infrastructure", "message": reason}
         reason = f"the assembler ptxas, which takes other kernels, refuses it: {_refusal(root)}"
@@ -309,6 +309,9 @@ def _diagnose(
             f"`{taken[0]}` is no name for a parameter: Triton writes a function around each "
             "launch that has a variable of that name itself. Give the parameter another name"
         )
+    elif watched.current and isinstance(root, OSError | MemoryError):  # no room on the disk, say
+        reason = f"{type(root).__name__}: {root}"
+        return answer | {"kind": "infrastructure", "message": reason}
     elif watched.current:
         reason = explain(str(root), Path(file).read_text("utf-8") if Path(file).is_file() else "")
     else:

@@ -148,10 +148,13 @@ class _Gathering:
         elif (literal := self._literal(value)) is not None:
             self._constants.append(f"{name} = {literal}")
         elif not self._add_statement(name, value, asker):
-            raise NotExtractable(
+            says = (
                 f"{user} uses the global `{name}`, {described(value)}, which cannot be copied "
                 "into a file: pass it as an argument, or create it inside the function."
             )
+            if isinstance(value, dict | list | set):  # whose contents have no literal: tensors, say
+                says += " What one call keeps in it for the next is no part of an answer."
+            raise NotExtractable(says)
 
     def text(self) -> str:
         """Return the file: imports, constants, then definitions two lines apart."""

@@ -74,6 +74,8 @@ class Compiler:
         key = signature(launch)
         if key not in self._known:
             answer = self._compiled(launch)
+            if answer.get("kind") == "infrastructure":  # once more: memory may have been short
+                answer = self._compiled(launch)
             if answer.get("kind") == "infrastructure" and not self._works():
                 raise InfrastructureError(str(answer["message"]))
             self._known[key] = answer

@@ -18,7 +18,7 @@ from course_lib.judging.hosts.sandboxed import (
     ALL_CASES,
     FOLLOWS,
     TOO_LONG,
-    InterpreterDied,
+    ProcessDied,
     Sandboxed,
 )
 from course_lib.judging.report import Report, Verdict
@@ -61,8 +61,9 @@ def examine(
 ) -> Result:
     """Run and judge one exercise. Raises InfrastructureError if the machine is at fault.
 
-    A process that runs kernels and dies once may be the machine's fault; if it dies again, it is
-    the launch's. From ``secret`` comes which numbers change when kernels are run once more.
+    A process that runs kernels and dies once, or is killed, may be the machine's fault; if it dies
+    again, it is the submission's. From ``secret`` comes which numbers change when kernels are run
+    once more.
     """
     started = time.monotonic()
     replays = _generator(exercise, b"replays|" + secret, program)
@@ -72,7 +73,7 @@ def examine(
         try:
             with at_most(_WATCHED * exercise.seconds), host:
                 _try_all(host, program, cases, result)
-        except InterpreterDied as died:
+        except ProcessDied as died:
             result.report = engine.error(exercise, "ProcessEnded", str(died))
             continue
         except TookTooLong:  # the host has clocks; this is for what comes to none of them

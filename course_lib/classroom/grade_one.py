@@ -112,25 +112,33 @@ def _split(workshop: Workshop, submission: Submission, exercises: Sequence[Exerc
             says = f"{name} and what follows it: not read, the rest took {SPLIT_SECONDS:g} seconds."
             found.problems.append(says)
             break
-        with workshop.task(_SPLITTER, cpu_seconds=int(SPLIT_SECONDS) + 5) as child:
-            children.append(child)
+        request = {"name": name, "data": data, "wanted": wanted}
+        try:
             try:
-                request = {"name": name, "data": data, "wanted": wanted}
-                answer = child.ask(request, clock)
-                programs, broken = (dict(answer.get(k, {})) for k in ("programs", "broken"))
-            except TooLate:
-                says = f"{name}: it is not read within {SPLIT_SECONDS:g} seconds."
-                found.problems.append(says)
-                continue
-            except (Closed, BadFrame, AttributeError, TypeError, ValueError) as error:
-                found.problems.append(f"{name}: it cannot be parsed ({type(error).__name__}).")
-                continue
+                answer = _parsed(workshop, request, children, clock)
+            except Closed:  # once more: the system may have killed it
+                answer = _parsed(workshop, request, children, clock)
+            programs, broken = (dict(answer.get(k, {})) for k in ("programs", "broken"))
+        except TooLate:
+            says = f"{name}: it is not read within {SPLIT_SECONDS:g} seconds."
+            found.problems.append(says)
+            continue
+        except (Closed, BadFrame, AttributeError, TypeError, ValueError) as error:
+            found.problems.append(f"{name}: it cannot be parsed ({type(error).__name__}).")
+            continue
         if problem := answer.get("problem"):
             found.problems.append(str(problem))
         for slug in ids.keys() & (programs.keys() | broken.keys()):
             cut = _Cut(name, str(programs.get(slug, "")), str(broken.get(slug, "")))
             found.take(ids[slug], cut)
     return found
+
+
+def _parsed(workshop: Workshop, request: Any, children: list[Child], clock: Clock) -> Any:
+    """Return what a process of its own says of one file. Raises TooLate, Closed, BadFrame."""
+    with workshop.task(_SPLITTER, cpu_seconds=int(SPLIT_SECONDS) + 5) as child:
+        children.append(child)
+        return child.ask(request, clock)
 
 
 def _one(

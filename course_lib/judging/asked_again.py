@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.judging.as_meant import as_meant
-from course_lib.judging.finding import Finding
+from course_lib.judging.finding import Finding, endless
 from course_lib.judging.hosts import Host
 from course_lib.judging.spec import Case, Exercise
 from course_lib.judging.walks import is_walk
@@ -90,6 +90,8 @@ def _asked(exercise: Exercise, host: Host, case: Case, when: str) -> Finding | N
     ran = host.run(replace(case, compiled=False))
     if ran.found or is_walk(case):  # whose other cases tell which of its calls goes wrong
         return ran.found
+    if ran.failure and ran.failure.kinds[0] == "TookTooLong":  # of nothing that was kept
+        return endless(exercise.seconds * case.calls)
     if ran.observed is None:
         kinds, text = (ran.failure.kinds, ran.failure.text) if ran.failure else (("Error",), "")
         text = text.partition(f"{kinds[0]}: ")[2] or text

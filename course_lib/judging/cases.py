@@ -341,6 +341,7 @@ def as_tensors(arrays: Triple, dtype: str = "float32", *, strided: str = "") -> 
 
     "all": of (B, H, N, d), q lies in memory as (B, N, H, d), k as (B, H, d, N), v as (B, d, N, H).
     "q" or "v": that one is every second column of a wider table (and no result lies as q does).
+    "columns": each lies as (B, H, d, N), and so does a result that is made like q.
     "room": each has room of its own behind rows, heads and batches, so that no two strides agree.
     """
     import torch
@@ -350,6 +351,8 @@ def as_tensors(arrays: Triple, dtype: str = "float32", *, strided: str = "") -> 
         return tuple(tensors)
     if strided == "room":
         return tuple(_roomy(x, 1 + i) for i, x in enumerate(tensors))
+    if strided == "columns":
+        return tuple(_stored(x, _ORDERS[1]) for x in tensors)
     return tuple(
         x.repeat_interleave(2, -1)[..., ::2] if name == strided else _stored(x, order)
         for name, x, order in zip("qkv", tensors, _ORDERS, strict=True)
@@ -440,6 +443,24 @@ ROOMY_NAME = "2 x 2 heads, each tensor with other room behind its rows and heads
 def roomy_launch(rng: Generator, *shape: int, **how: Any) -> Case:
     """Return the case in which one tensor's strides do not do for another; see `launch`."""
     return launch(rng, ROOMY_NAME, *shape, heads=(2, 2), strided="room", **how)
+
+
+# Many programs, each with as little to do as there is -------------------------------------------
+
+MANY_HEADS, MANY_TILES = (3, 11), 33  # batches and heads; tiles of the least size, 16
+
+
+def many_heads_launch(case: Callable[..., Case], n_q: int = 16, **how: Any) -> Case:
+    """Return a launch of more heads than 32, and than 8 a batch, drawn by ``case``."""
+    batch, heads = MANY_HEADS
+    return case(f"{batch} x {heads} heads, 16 keys", n_q, 16, 16, heads=MANY_HEADS, **how)
+
+
+def many_tiles_launch(case: Callable[..., Case], *, walks: str = "keys", **how: Any) -> Case:
+    """Return a launch of one head in more tiles than 32; ``walks``: what a program goes over."""
+    rows = 16 * MANY_TILES
+    n_q, n_k = (rows, 16) if walks == "keys" else (16, rows)
+    return case(f"{n_q} queries, {n_k} keys, tiles of 16", n_q, n_k, 16, tiles=(16, 16), **how)
 
 
 def hard_launches(rng: Generator, *shape: int, prefix: str = "", **how: Any) -> list[Case]:

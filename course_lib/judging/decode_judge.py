@@ -121,12 +121,14 @@ def decode_case(case: Case, *lengths: Any, **splits: int) -> Case:
 
 
 def half_launches(rng: Generator) -> list[Case]:
-    """Return two launches in which O, alpha or scores that are kept in float16 are off."""
-    name = "float16, 1024 keys of equal weight, values near 100"
+    """Return launches in which O, alpha, scores or l that are kept in float16 are off."""
+    name = "float16, 1024 keys of equal weight, values near 1500"
     return [
-        draw.launch(rng, name, 3, 1024, 16, values_near=100, dtype="float16", tiles=(ROWS, 64)),
+        draw.launch(rng, name, 3, 1024, 16, values_near=1500, dtype="float16", tiles=(ROWS, 64)),
+        draw.launch(rng, draw.FAINT_NAME, 3, 1024, 16, peak=draw.FAINT, dtype="float16",
+                    tiles=(ROWS, 16)),
         draw.fine_launch(rng, 1024, tiles=(ROWS, 16)),
-    ]
+    ]  # fmt: skip
 
 
 # Judging -----------------------------------------------------------------------------------------

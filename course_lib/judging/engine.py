@@ -22,7 +22,7 @@ from course_lib.judging import books
 from course_lib.judging.as_meant import as_meant
 from course_lib.judging.asked_again import REWRITTEN, asked_again, laid_out_again, right_afresh
 from course_lib.judging.desk import holds_nan
-from course_lib.judging.finding import Finding
+from course_lib.judging.finding import Finding, endless
 from course_lib.judging.hosts import Host, Ran
 from course_lib.judging.kernel_judge import no_race
 from course_lib.judging.load_map import LoadMap, load_map
@@ -310,9 +310,7 @@ def failed(exercise: Exercise, case: Case, failure: Failure) -> Report:
             Finding("stays inside its tensors", says, look=_stopped(failure.look)),
         )
     if kinds[0] == "TookTooLong":
-        says = f"your function did not finish within {exercise.seconds:g} seconds"
-        endless = Finding("comes to an end", f"{says}: does every loop move on?")
-        return incorrect(exercise, case, endless)
+        return incorrect(exercise, case, endless(exercise.seconds * case.calls))
     lines = [*_on(case), _cut(text), *failure.lines]
     if _mode.mode() != "gpu" and ("CUDA" in text or "NVIDIA" in text):
         lines.append('A check runs on the CPU too: write device=x.device, not "cuda".')

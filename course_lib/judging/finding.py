@@ -24,3 +24,9 @@ class Finding:
     picture: Picture | None = None
     look: str = ""
     numbers_right: bool = False
+
+
+def endless(seconds: float) -> Finding:
+    """Return that a call was stopped after so many seconds of CPU time."""
+    says = f"your function did not finish within {seconds:g} seconds of computing"
+    return Finding("comes to an end", f"{says}: does every loop move on?")

@@ -90,14 +90,18 @@ def copies_nothing(case: Case, observed: Observed, expected: Any) -> Finding | N
     size = q.numel() * q.element_size()
     lse = 4 * q.numel() // q.shape[-1]
     copied = ", ".join(f"`{'qkv'[i]}`" for i in sorted(observed.origins.copied) if i < 3)
-    if not copied and (observed.allocated or 0) > 1.5 * size + lse:
-        copied = "something as large as `o`"
+    how = "something like `.contiguous()`, `.clone()` or `.repeat_interleave()` does that"
+    does = f"copies {copied}: {how}"
     if not copied:
-        return None
+        if (allocated := observed.allocated or 0) <= 1.5 * size + lse:
+            return None
+        does = (
+            f"holds {allocated:,} bytes at once beside its inputs, and `o` and `lse` are "
+            f"{size + lse:,}. Is `o` made larger than it is, or is something copied? If so, {how}"
+        )
     return _finding(
         COPIES,
-        f"the numbers are right, but the launcher copies {copied}: something like `.contiguous()`, "
-        "`.clone()` or `.repeat_interleave()` does that. Here nothing is copied.",
+        f"the numbers are right, but the launcher {does}. Here nothing is copied.",
         look="give the kernel the tensor itself and its strides, and let each program find its "
         "key/value head.",
     )

@@ -194,6 +194,8 @@ class Exercise(ExerciseFacts):
             if found is None and observed.provenance is not None:
                 return observed.provenance.finding(observed.result)
             return found
+        except MemoryError:  # of this process, whose limits are not the student's
+            raise
         except Exception as error:
             says = f"your result cannot be compared with the right one ({type(error).__name__})."
             return Finding("the form", says)

@@ -115,6 +115,7 @@ def test_origins_say_where_a_definition_was_written():
         (len, "a function is needed"),
         (own.make_scaler(object()), "`factor`, a object"),
         (own.make_scaler(own), "a module of your own"),
+        (own.make_scaler({1: object()}), "What one call keeps in it for the next is no part"),
     ],
 )
 def test_what_cannot_be_carried_is_named(function, words):

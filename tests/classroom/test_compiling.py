@@ -88,24 +88,26 @@ def test_what_a_compilation_depends_on_tells_launches_apart():
     assert signature({**launch, "options": {"num_warps": 8}}) != signature(launch)
 
 
-@pytest.mark.parametrize("works", [False, True])
-def test_a_compiler_that_dies_is_the_kernels_fault_if_another_kernel_compiles(
-    workshop, monkeypatch, works
+@pytest.mark.parametrize("dies", [1, 2, 3])
+def test_a_compiler_that_dies_twice_is_the_kernels_fault_if_another_kernel_compiles(
+    workshop, monkeypatch, dies
 ):
     launches = examined_compiled(workshop, "5.2", code(5)).launches
     start, asked = workshop.compiler, []
 
     @contextlib.contextmanager
-    def dies(**limits):
+    def compiler_(**limits):
         asked.append(limits)
         with start(**limits) as child:
-            if len(asked) == 1 or not works:
+            if len(asked) <= dies:
                 os.kill(child.pid, signal.SIGKILL)
             yield child
 
-    monkeypatch.setattr(workshop, "compiler", dies)
+    monkeypatch.setattr(workshop, "compiler", compiler_)
     with Compiler(workshop) as compiler:
-        if works:
+        if dies == 1:
+            assert compiler.report(find("5.2"), launches) is None
+        elif dies == 2:
             report = compiler.report(find("5.2"), launches)
             assert report.verdict is Verdict.NOT_ON_A_GPU
             assert "ends the compiler" in report.text()

@@ -257,26 +257,27 @@ def test_a_right_kernel_passes_when_a_hard_case_is_the_one_that_is_replayed(
 
 
 @pytest.mark.parametrize(("times", "verdict"), [(1, Verdict.PASSED), (2, Verdict.ERROR)])
-def test_an_interpreter_that_dies_twice_in_a_launch_is_the_launchs_fault(
-    workshop, monkeypatch, times, verdict
+@pytest.mark.parametrize(("room", "does"), [("interpreter", "launch"), ("student", "case")])
+def test_a_process_that_is_killed_twice_is_the_submissions_fault(
+    workshop, monkeypatch, room, does, times, verdict
 ):
-    """Nobody chooses *infrastructure*, which a person must look at, by ending the interpreter."""
-    left, start = [None] * times, workshop.interpreter
+    """Nobody chooses *infrastructure*, which a person must look at, by ending a process."""
+    left, start = [None] * times, getattr(workshop, room)
 
-    def interpreter(**limits):
+    def started(**limits):
         child = start(**limits)
-        ask = child.ask
+        send = child.send
 
-        def killed(message, deadline):
-            if message["do"] == "launch" and left:
+        def killed(message, **how):
+            if message.get("do") == does and left:
                 left.pop()
                 os.kill(child.pid, signal.SIGKILL)
-            return ask(message, deadline)
+            return send(message, **how)
 
-        child.ask = killed
+        child.send = killed
         return child
 
-    monkeypatch.setattr(workshop, "interpreter", interpreter)
+    monkeypatch.setattr(workshop, room, started)
     report = examined(workshop, "5.2", code(5)).report
     assert report.verdict is verdict, report.text()
 

@@ -21,11 +21,12 @@ from course_lib.classroom.record import needs_a_person, reason_for_a_person
 from course_lib.handin.submissions import (
     Submission,
 )
-from course_lib.judging.hosts.sandboxed import Sandboxed
+from course_lib.judging.hosts.sandboxed import ALL_CASES, TOO_LONG, Sandboxed, _Over
 from course_lib.judging.replay import Replay, Unclear
 from course_lib.lessons import all_lessons
+from course_lib.sandbox.channel import Closed, TooLate
 from course_lib.sandbox.workshop import Workshop
-from course_lib.specs import find
+from course_lib.specs import EXERCISES, find
 
 ECHO = "def echo(x):\n    return x.copy()\n"
 
@@ -257,17 +258,79 @@ def test_what_cannot_be_tried_again_is_for_a_person_unless_it_is_wrong(
         assert needs_a_person([line])
 
 
-def test_launches_that_take_too_long_when_done_again_accuse_nobody(workshop, monkeypatch):
+@pytest.mark.parametrize("lacks", ["time", "memory"])
+def test_launches_that_cannot_be_afforded_once_more_accuse_nobody(workshop, monkeypatch, lacks):
     def again(replay, run, result):
-        run.func.__self__._clock._late = 0.0  # as if its time were over
-        return run(replay._launches[0][0])
+        host = run.func.__self__
+        if lacks == "time":
+            host._clock._late = 0.0  # as if it were over
+        else:
+            answer = {"error": {"kinds": ["MemoryError"], "text": "too large"}}
+            host._interpreter.ask = lambda *asked: answer
+        try:
+            return run(replay._launches[0][0])
+        finally:
+            vars(host._interpreter).pop("ask", None)
 
     monkeypatch.setattr(Replay, "again", again)
     submission = Submission("ada", (("e.py", sample("5.2/right/plain").text.encode()),))
     (line,) = grade(workshop, submission, [find("5.2")], b"a secret")
-    print(line)
     assert (line["outcome"], line["fault_of"]) == ("unclear", "infrastructure")
-    assert "that takes too long" in reason_for_a_person(line)
+    says = {"time": "that takes too long", "memory": "too little memory"}[lacks]
+    assert says in reason_for_a_person(line)
+
+
+def test_what_takes_too_long_where_numpy_is_alone_accuses_nobody(workshop, monkeypatch):
+    exercise = next(e for e in EXERCISES if e.without_torch)
+
+    def late(host, case):
+        raise TooLate
+
+    monkeypatch.setattr(Sandboxed, "_asked_where_numpy_is_alone", late)
+    text = corpus("right", exercise.id)[0].text
+    (line,) = grade(workshop, Submission("ada", (("e.py", text.encode()),)), [exercise], b"secret")
+    assert (line["outcome"], line["fault_of"]) == ("unclear", "infrastructure")
+    assert "NumPy alone" in reason_for_a_person(line)
+
+
+def test_a_judge_that_lacks_memory_accuses_nobody_of_a_wrong_answer(workshop):
+    def judge(case, observed, expected):
+        raise MemoryError
+
+    handed_in = Submission("ada", (("e.py", ECHO.encode()),))
+    (line,) = grade(workshop, handed_in, [replace(find("0.1"), judge=judge)], b"a secret")
+    assert line["outcome"] == "refused"
+
+
+def test_an_interpreter_that_its_limit_of_time_ends_took_too_long():
+    host = Sandboxed(None, find("5.2"), None)
+    usage = {"cpu_seconds": ALL_CASES * find("5.2").seconds, "status": -9}
+
+    def ask(*asked):
+        raise Closed
+
+    host._has_launched = True
+    host._interpreter = SimpleNamespace(ask=ask, end=lambda: usage, wait=lambda seconds: None)
+    with pytest.raises(_Over) as over:
+        host._ask_interpreter({"do": "launch"})
+    assert over.value.failure is TOO_LONG
+
+
+@pytest.mark.parametrize(("times", "outcome"), [(1, "passed"), (2, "refused")])
+def test_a_file_is_read_once_more_if_the_process_that_reads_it_is_killed(
+    workshop, monkeypatch, times, outcome
+):
+    start, left = workshop.task, [None] * times
+
+    def task(*asked, **limits):
+        child = start(*asked, **limits)
+        if left:
+            left.pop()
+            os.kill(child.pid, signal.SIGKILL)
+        return child
+
+    monkeypatch.setattr(workshop, "task", task)
+    assert graded_alone(workshop, ("0.py", ECHO))["outcome"] == outcome
 
 
 def test_a_replayed_result_that_a_judge_never_expected_is_the_students(workshop):

@@ -73,6 +73,24 @@ def test_what_is_kept_between_calls_shows_when_a_call_is_made_again(made, broken
     assert told in " ".join(found.lines)
 
 
+def _slow_the_second_time():
+    asked: list[int] = []
+
+    def pairs(n):
+        asked.append(n)
+        while len(asked) == 2:
+            pass
+        return [(i, i + 1) for i in range(n)]
+
+    return pairs
+
+
+def test_what_takes_too_long_when_asked_again_is_not_told_that_it_keeps_something():
+    found = _report(replace(PAIRS, seconds=0.1), _slow_the_second_time())
+    assert found.failed_property == "comes to an end"
+    assert "within 0.1 seconds of computing" in " ".join(found.lines)
+
+
 def test_a_right_function_is_asked_again_in_vain():
     assert _report(PAIRS, lambda n: [(i, i + 1) for i in range(n)]).passed
 

@@ -9,6 +9,7 @@ trusted of a submission is read in one place.
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -42,8 +43,11 @@ TOO_LONG = Failure(("TookTooLong",), "")
 ALL_CASES = 5  # all cases of an exercise together may take so many times as long as one
 
 
-class InterpreterDied(Exception):
-    """The process that runs kernels ended during a student's case."""
+class ProcessDied(Exception):
+    """The process that runs kernels ended during a student's case, or the student's was killed.
+
+    Once, that may be this machine's doing: for want of memory a system kills.
+    """
 
 
 class _Over(Exception):
@@ -125,7 +129,7 @@ class Sandboxed:
         return None
 
     def run(self, case: Case) -> Ran:
-        """Run one case. Raises InterpreterDied, and InfrastructureError for the machine's fault."""
+        """Run one case. Raises ProcessDied, and InfrastructureError for the machine's fault."""
         if self._whole.left() <= 0:
             return Ran(case, found=self._all_too_long(), fatal=True)
         self._clock = self._new_clock(case.calls)
@@ -228,10 +232,12 @@ class Sandboxed:
             answer = self._asked_where_numpy_is_alone(case)
             failure = failure_of(answer)
             ledger = books.rebuilt(answer.get("ledger")) or observed.ledger
-        except (TooLate, BadFrame, Closed) as error:
-            says = {TooLate: "it takes too long", Closed: "its process ended"}
+        except TooLate:
+            return _to_be_looked_at("NumPy alone gives it was not found out")
+        except (BadFrame, Closed) as error:
             answer, ledger = {}, None
-            failure = Failure(("lost",), says.get(type(error), str(error)))
+            says = "its process ended" if isinstance(error, Closed) else str(error)
+            failure = Failure(("lost",), says)
         seen = replace(observed, result=answer.get("result"), ledger=ledger)
         if failure is None and self.exercise.finding(case, seen, expected) is None:
             return None
@@ -284,10 +290,13 @@ class Sandboxed:
                 origins.copied = observed.origins.copied
             seen = Observed(result, self._books(), observed.allocated, origins=origins)
         except Unclear as why:
-            return _to_be_looked_at(why)
-        except (TooLate, _Over) as over:
-            if getattr(over, "failure", TOO_LONG) is TOO_LONG:  # says nothing about the numbers
-                return _to_be_looked_at("that takes too long")
+            return _to_be_looked_at(_COMPUTED, why)
+        except TooLate:
+            return _to_be_looked_at(_COMPUTED)
+        except _Over as over:
+            failure = over.failure or TOO_LONG
+            if failure.kinds[0] in _SAYS_NOTHING:
+                return _to_be_looked_at(_COMPUTED, _SAYS_NOTHING[failure.kinds[0]])
             seen = Observed(None)
         expected = self.exercise.truth(*other.args, **other.kwargs)
         found = self.exercise.finding(other, seen, expected) or no_race(other, seen, expected)
@@ -365,12 +374,15 @@ class Sandboxed:
             raise _Over(Failure(("memory",), says)) from None
         except Closed:
             self._interpreter.wait(_TO_END)
-            status = self._interpreter.end()["status"]
+            usage = self._interpreter.end()
+            if self._is_used_up(usage):
+                raise _Over(TOO_LONG) from None
+            status = usage["status"]
             if not self._has_launched:
                 says = f"The process that runs kernels died{_how(status)}."
                 raise InfrastructureError(says) from None
             says = f"a launch ended the process that runs the kernels{_how(status)}."
-            raise InterpreterDied(says) from None
+            raise ProcessDied(says) from None
         if failure := failure_of(answer):
             raise _Over(failure)
         return answer
@@ -391,15 +403,22 @@ class Sandboxed:
             says = f"what came back cannot be judged ({type(error).__name__})."
             raise _Over(Failure(("the form",), says)) from None
         except Closed:
-            raise _Over(self._died()) from None
+            failure = self._died()
+            if failure is not TOO_LONG and self._student.usage["status"] == -signal.SIGKILL:
+                raise ProcessDied(failure.text) from None
+            raise _Over(failure) from None
 
     def _died(self) -> Failure:
         self._student.wait(_TO_END)
         usage = self._student.end()
-        if usage["cpu_seconds"] >= ALL_CASES * self.exercise.seconds:
+        if self._is_used_up(usage):
             return TOO_LONG
         says = f"your code ended the whole process{_how(usage['status'])} instead of returning."
         return Failure(("ProcessEnded",), says)
+
+    def _is_used_up(self, usage: dict[str, Any]) -> bool:
+        """Return whether a process that has ended was stopped by its limit of CPU time."""
+        return bool(usage["cpu_seconds"] >= ALL_CASES * self.exercise.seconds)
 
     def _run(self) -> str | None:
         """Return the source of an unusual way to call the function; it holds no answers."""
@@ -411,12 +430,18 @@ class Sandboxed:
         return f"{piece.source}\n\nrun = {piece.name}\n"
 
 
-def _to_be_looked_at(why: object) -> Finding:
-    return Finding(
-        FOLLOWS,
-        "the answer is right; whether your kernel computed it could not be tried with other "
-        f"inputs, so a person has to look: {why}.",
-    )
+_COMPUTED = "your kernel computed it could not be tried with other inputs"
+# what an answer may end in that tells nothing of its numbers: this machine may be slow or small
+_SAYS_NOTHING = {
+    "TookTooLong": "that takes too long",
+    "MemoryError": (little := "there is too little memory for that"),
+    "memory": little,
+}
+
+
+def _to_be_looked_at(whether: str, why: object = "that takes too long") -> Finding:
+    says = f"the answer is right; whether {whether}, so a person has to look: {why}."
+    return Finding(FOLLOWS, says)
 
 
 def _how(status: int | None) -> str:

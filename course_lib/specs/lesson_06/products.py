@@ -78,7 +78,8 @@ def _score_cases(rng: Generator) -> list[Case]:
              tuple(draw.tensor(x, "float16") for x in loud)),
         Case("q is 32 x 64, k is 16 x 64", pair(32, 16, 64, "float32")),
         Case("q and k are both 32 x 32", pair(32, 32, 32, "float32")),
-        Case("q is 16 x 128, k is 64 x 128, float16", pair(16, 64, 128, "float16")),
+        Case("q is 16 x 128, k is 64 x 128, float16, numbers near 0.004",
+             pair(16, 64, 128, "float16", size=2.0**-8)),
         Case("q is float32, k is float16", pair(32, 16, 64, "float32", "float16")),
         Case("q is float16, k is float32: k keeps its digits",
              pair(16, 32, 64, "float16", "float32")),
@@ -86,6 +87,8 @@ def _score_cases(rng: Generator) -> list[Case]:
         Case("q is a transposed view, k is none", (q.T.contiguous().T, k)),
         Case("q is 16 x 64, k is 256 x 64, float16: many keys", pair(16, 256, 64, "float16")),
         Case("q is 256 x 32, k is 16 x 32, float16: many rows", pair(256, 16, 32, "float16")),
+        Case("q is 16 x 32, k is 32 x 32, numbers in the hundred thousands",
+             pair(16, 32, 32, "float32", size=2e5)),
         Case("q is 64 x 128, k is 32 x 128, float16", pair(64, 32, 128, "float16"), compiled=True),
     ]  # fmt: skip
 

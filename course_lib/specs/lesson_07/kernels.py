@@ -48,6 +48,7 @@ def _one_tile(rng: Generator) -> list[Case]:
         draw.fine_launch(rng, 64),
         *draw.hard_launches(rng, 16, 32, 16, heads=(1, 2)),
         draw.roomy_launch(rng, 16, 32, 16),
+        draw.many_heads_launch(case),
     ]  # fmt: skip
 
 
@@ -65,8 +66,8 @@ def _whole_tiles(rng: Generator) -> list[Case]:
         case("all scores near -150", 32, 64, 16, near=-150, tiles=(32, 16)),
         case("rows near +110 and rows near -110", 16, 64, 32, rows_near=110, tiles=(16, 32)),
         case("large scores (q and k times 4)", 64, 128, 32, size=4, tiles=(64, 32)),
-        case("float16, 128 queries, 1024 keys of equal weight, values near 100, counted",
-             128, 1024, 16, values_near=100, dtype="float16", tiles=(128, 64), counted=True),
+        case("float16, 128 queries, 1024 keys of equal weight, values near 1500, counted",
+             128, 1024, 16, values_near=1500, dtype="float16", tiles=(128, 64), counted=True),
         case("float16, 128 queries, 128 keys, d = 64",
              128, 128, 64, heads=(1, 2), dtype="float16", tiles=(64, 64), compiled=True),
         *draw.half_launches(rng),
@@ -74,6 +75,8 @@ def _whole_tiles(rng: Generator) -> list[Case]:
         case("2 x 3 heads, 32 queries, 32 keys, strided memory",
              32, 32, 16, heads=(2, 3), tiles=(32, 16), strided="all"),
         draw.roomy_launch(rng, 16, 32, 16, tiles=(16, 16)),
+        draw.many_heads_launch(case, tiles=(16, 16)),
+        draw.many_tiles_launch(case),
         _one_tile_higher(rng),
     ]  # fmt: skip
 
@@ -104,6 +107,8 @@ def _ragged(rng: Generator) -> list[Case]:
         case("256 queries and keys in tiles of 128 and 64, counted",
              256, 256, 16, tiles=(128, 64), counted=True),
         draw.roomy_launch(rng, 17, 33, 16, tiles=(16, 32)),
+        draw.many_heads_launch(case, tiles=(16, 16)),
+        draw.many_tiles_launch(case),
         _one_tile_higher(rng),
     ]  # fmt: skip
 
@@ -136,8 +141,8 @@ def _final(rng: Generator) -> list[Case]:
              100, 20, 16, tiles=(32, 16), causal=True),
         case("causal, climbing scores, tiles as tall as d",
              96, 96, 32, rise=220, tiles=(64, 32), causal=True),
-        case("float16, causal, 1030 keys of equal weight, values near 100",
-             40, 1030, 16, values_near=100, dtype="float16", tiles=(64, 128), causal=True),
+        case("float16, causal, 1030 keys of equal weight, values near 1500",
+             40, 1030, 16, values_near=1500, dtype="float16", tiles=(64, 128), causal=True),
         case("float16, causal, 100 queries, 150 keys, d = 64, strided",
              100, 150, 64, heads=(1, 2), dtype="float16", tiles=(64, 32), causal=True,
              strided="all", compiled=True),
@@ -149,6 +154,8 @@ def _final(rng: Generator) -> list[Case]:
         case("causal, 48 queries, 32 keys: more queries than keys, whole tiles",
              48, 32, 16, heads=(1, 2), tiles=(16, 16), causal=True, strided="q"),
         draw.roomy_launch(rng, 17, 33, 16, tiles=(16, 32), causal=True),
+        draw.many_heads_launch(case, tiles=(16, 16), causal=True),
+        draw.many_tiles_launch(case),
         _one_tile_higher(rng),
     ]  # fmt: skip
 
@@ -188,6 +195,8 @@ def _from_scratch(rng: Generator) -> list[Case]:
             for known in sorted(_final(rng), key=lambda case: case.compiled)
             if known.name not in covered
         ),
+        case("a tile of each, stored as (B, H, d, N)",
+             16, 16, 16, tiles=(16, 16), causal=False, strided="columns"),
         _expanded(case("q of one batch, k and v of one head, expanded: strides of 0",
                        35, 40, 16, heads=(2, 3), tiles=(32, 16), causal=False, counted=True)),
     ]  # fmt: skip

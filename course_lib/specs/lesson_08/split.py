@@ -63,6 +63,8 @@ def _split_cases(rng: Generator) -> list[Case]:
         *draw.hard_launches(rng, 33, 65, 16, tiles=(32, 16), prefix="not causal, "),
         *draw.hard_launches(rng, 33, 65, 16, tiles=(16, 32), prefix="causal, ", causal=True),
         draw.roomy_launch(rng, 17, 33, 16, tiles=(16, 32), causal=True),
+        draw.many_heads_launch(case, tiles=(16, 16), causal=True),
+        draw.many_tiles_launch(case),
     ]  # fmt: skip
 
 

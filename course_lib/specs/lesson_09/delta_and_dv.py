@@ -83,6 +83,8 @@ def saved_cases(rng: Generator, case: Callable[..., Case], *, walks: str = "quer
         *tiled_launches(rng, case, causal=(True, False)),
         case("one key", 20, 1, 16, heads=(1, 2), tiles=(16, 16)),
         *_alike(case, walks),
+        draw.many_heads_launch(case, tiles=(16, 16)),
+        draw.many_tiles_launch(case, walks=walks),
     ]  # fmt: skip
 
 

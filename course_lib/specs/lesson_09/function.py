@@ -42,11 +42,13 @@ _NAMES = ("`o`", "the gradient of `q`", "the gradient of `k`", "the gradient of 
 
 
 def _case(
-    rng: Generator, *shape: Any, summed: bool = False, level: bool = False, **how: Any
-) -> Case:
+    rng: Generator, *shape: Any, summed: bool = False, level: bool = False, loud: float = 1.0,
+    **how: Any,
+) -> Case:  # fmt: skip
     """Return a case of q, k, v and do, which is handed over when o is known.
 
-    ``summed``: do is that of ``o.sum()``: one number, seen everywhere (all strides are 0).
+    ``summed``: do is that of ``o.sum()``: one number, seen everywhere (all strides are 0); else it
+    lies in memory as q does. ``loud``: it is so many times as large as usual.
     ``level``: do is 0, as in 9.4: of scores near -20000 o alone can be asked.
     """
     import torch
@@ -54,7 +56,8 @@ def _case(
     case = draw.launch(rng, *shape, **{"causal": False} | how)
     q, _, v = case.args
     size = (*q.shape[:-1], v.shape[-1])
-    do = torch.from_numpy(rng.standard_normal(size) + 0.3).to(q.dtype)
+    do = torch.from_numpy(loud * (rng.standard_normal(size) + 0.3)).to(q.dtype)
+    do = torch.empty_like(q).copy_(do)
     do = torch.ones((), dtype=q.dtype).expand(size) if summed else 0 * do if level else do
     return replace(case, args=(*case.args, do))
 
@@ -72,7 +75,9 @@ def _cases(rng: Generator) -> list[Case]:
         case("causal, 35 queries, 170 keys: aligned at the end", 35, 170, 16, causal=True),
         case("causal, 80 queries, 50 keys: the first 30 rows see nothing",
              80, 50, 32, causal=True),
-        case("large scores (q and k times 4)", 64, 33, 32, size=4),
+        case("large scores (q and k times 4), gradients in the thousands",
+             64, 33, 32, size=4, loud=3000.0),
+        case("1 query, 2 keys, d = 16", 1, 2, 16),  # small: gone through for each input alone
         case("float16, causal, 100 queries and keys, d = 64, of o.sum()",
              100, 100, 64, heads=(1, 2), dtype="float16", causal=True, summed=True, compiled=True),
         # at 384 a byte for each weight is more than a few copies of the inputs

@@ -58,6 +58,8 @@ def _cases(rng: Generator) -> list[Case]:
         (case("200 keys in 6 splits, counted",
               8, 200, 16, heads=(1, 2), tiles=(ROWS, 32), counted=True), 6),
         (draw.roomy_launch(rng, 3, 40, 16, tiles=(ROWS, 16)), 2),
+        (draw.many_heads_launch(case, 1, tiles=(ROWS, 16)), 1),
+        (case("65 keys in 65 splits", 1, 65, 16, tiles=(ROWS, 16)), 65),
     ]  # fmt: skip
     return [decode_case(one, splits=splits) for one, splits in drawn]
 

@@ -46,6 +46,7 @@ def _cases(rng: Generator) -> list[Case]:
         case("8 heads share each of 2 key heads, 150 keys, counted",
              8, 150, 16, heads=(1, 2), tiles=(ROWS, 64), counted=True),
         draw.roomy_launch(rng, 3, 40, 16, tiles=(ROWS, 32)),
+        draw.many_heads_launch(case, 1, tiles=(ROWS, 16)),
     ]  # fmt: skip
     return [decode_case(one) for one in drawn]
 

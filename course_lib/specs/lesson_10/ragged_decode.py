@@ -70,6 +70,8 @@ def _cases(rng: Generator) -> list[Case]:
         _padded(case("lengths 200, 60 and 120 of 200 in 4 splits, counted",
                      8, 200, 16, heads=(3, 1), tiles=(ROWS, 32), counted=True), 4, 200, 60, 120),
         _padded(draw.roomy_launch(rng, 3, 40, 16, tiles=(ROWS, 16)), 2, 40, 23, padding=None),
+        _padded(draw.many_heads_launch(case, 1, tiles=(ROWS, 16)), 1, 16, 9, 16),
+        _padded(case("65 keys in 65 splits", 1, 65, 16, tiles=(ROWS, 16)), 65, 65),
     ]  # fmt: skip
     return drawn
 

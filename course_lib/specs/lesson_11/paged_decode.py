@@ -68,6 +68,7 @@ def _cases(rng: Generator) -> list[Case]:
               16, 100, 37),
         pages(case("lengths 20 and 9 in a pool of 33000 pages of one token", 1, 20, 16,
                    heads=(2, 1), tiles=(ROWS, 16)), 1, 20, 9, least=33_000),
+        pages(draw.many_heads_launch(case, 1, tiles=(ROWS, 16)), 16, 16, 9, 16),
         *_sized(rng),
         *(pages(one, 64, 1024) for one in half_launches(rng)),
         *(pages(one, 16, 65, 33)
