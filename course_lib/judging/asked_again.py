@@ -6,7 +6,7 @@ answers by some of the arguments, or by where they lie) shows in the second answ
 A wrong answer is asked for once more where no call came before it: what is right there is no fault
 of this input.
 Kernels are asked again in ways of their own, and each of their cases takes long; only whether they
-keep strides is asked here.
+keep strides, or answers, is asked here.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ def asked_again(exercise: Exercise, host: Host, case: Case, when: str) -> Findin
 
     ``when`` says which of the times it is: "at once", `REWRITTEN`.
     """
-    if exercise.kind == "kernel" or exercise.play or exercise.later:
+    if (exercise.kind == "kernel" and when != REWRITTEN) or exercise.play or exercise.later:
         return None
     if when == REWRITTEN:
         if exercise.run or exercise.kind == "question":
             return None
         # numbers of which no answer can be kept, wherever they lie
-        case = replace(exercise.cases(np.random.default_rng(2**32))[0], rewritten=True)
+        first = exercise.cases(np.random.default_rng(2**32))[0]
+        case = replace(first, rewritten=True, counted=False)
         if not holds_floats([*case.args, *case.kwargs.values()]):
             return None
     return _asked(exercise, host, case, when)
@@ -99,7 +100,9 @@ def _asked(exercise: Exercise, host: Host, case: Case, when: str) -> Finding | N
     expected = exercise.truth(*case.args, **case.kwargs)
     result = as_meant(ran.observed.result, exercise.answer(expected))
     finding = exercise.finding(ran.given, replace(ran.observed, result=result), expected)
-    return finding and replace(_otherwise(when, finding.says), where=finding.where)
+    if finding is None or (when == REWRITTEN and finding.numbers_right):  # only these are asked for
+        return None
+    return replace(_otherwise(when, finding.says), where=finding.where)
 
 
 def _otherwise(when: str, says: str) -> Finding:

@@ -136,8 +136,10 @@ class Sandboxed:
         self._replay = Replay(case, self._secret) if self._is_kernel else None
         provenance, inputs = None, _tensors(case)
         if self._is_kernel:
-            provenance = Provenance(inputs, self._clock)
-            self._origins = Origins(inputs, self._clock, provenance.sources)
+            # of a call before nobody here knows the numbers
+            provenance = None if case.rewritten else Provenance(inputs, self._clock)
+            sources = provenance.sources if provenance else None
+            self._origins = Origins(inputs, self._clock, sources)
         try:
             with self._the_students_fault():
                 return self._answered(case, provenance)
@@ -329,7 +331,7 @@ class Sandboxed:
                 if case.compiled:
                     self.launches = launches
                 return answer
-            if provenance is None:
+            if not self._is_kernel:
                 says = "this exercise is not about launching kernels."
                 raise _Over(found=Finding("needs no kernel", says), fatal=False)
             launch = clean_launch(answer["launch"])
@@ -338,9 +340,9 @@ class Sandboxed:
             written = self._launch(launch, provenance)
             self._student.send({"written": written}, deadline=self._clock)
 
-    def _launch(self, launch: dict[str, Any], provenance: Provenance) -> dict[str, Any]:
+    def _launch(self, launch: dict[str, Any], provenance: Provenance | None) -> dict[str, Any]:
         """Have a launch interpreted; return the tensors that it wrote."""
-        if forged := provenance.launched(launch):
+        if provenance and (forged := provenance.launched(launch)):
             raise _Over(found=forged)
         self._has_launched = True
         assert self._origins is not None  # made together with `provenance`
