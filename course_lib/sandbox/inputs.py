@@ -43,9 +43,10 @@ def copy_inputs(x: Any) -> Any:
 def _copy(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         return x.copy(order="K")
+    x = x.detach().resolve_conj().resolve_neg()  # bits that a storage does not hold
     # a tensor that is a strided view of a larger buffer stays one
     whole = x.untyped_storage().clone()
-    return x.detach().new_empty(0).set_(whole, x.storage_offset(), x.size(), x.stride())
+    return x.new_empty(0).set_(whole, x.storage_offset(), x.size(), x.stride())
 
 
 def holds_floats(x: Any) -> bool:

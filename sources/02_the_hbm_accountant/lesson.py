@@ -201,8 +201,7 @@ p_flops.reveal(
 # %% predict-factor
 p_factor = Predict(
     "2-factor",
-    "N = 4096, d = 128. Divide the bytes of naive's four trips by the least possible bytes: "
-    "what comes out?",
+    "N = 4096, d = 128. How many times the least possible bytes do naive's four trips move?",
     unit="x",
     least=1,
 )
@@ -430,8 +429,7 @@ draw_regimes()
 
 # %% quiz-short
 Quiz(
-    "Eager attention starts four kernels. Which change would help most at N = 128 "
-    "(8 heads, d = 128, on an H100)?",
+    "Which change would help eager attention most at N = 128 (8 heads, d = 128, on an H100)?",
     options=[
         (
             "A kernel that moves half of the bytes.",

@@ -162,6 +162,7 @@ def _believe(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Provenance, "too_many", lambda *args: None)
     patch.setattr(Provenance, "from_a_kernel", lambda *args: True)
     patch.setattr(sandboxed.Sandboxed, "doubt", lambda *args: None)
+    patch.setattr(sandboxed.Sandboxed, "afresh", lambda *args: None)
     patch.setattr(launch_message, "MOST_PROGRAMS", 1 << 40)
     patch.setattr(grade_one.Compiler, "report", lambda *args: None)
     patch.setattr(workshops.Workshop, "level", "none")

@@ -37,6 +37,12 @@ def test_a_changed_input_is_named(change):
     assert f"its input {name}:" in says
 
 
+def test_a_copy_holds_what_its_storage_does_not_say():
+    torch = pytest.importorskip("torch")
+    x = torch._neg_view(torch.arange(4.0))
+    assert copy_inputs([x])[0].tolist() == [0, -1, -2, -3]
+
+
 def test_inputs_that_are_only_read_are_left_alone():
     given = _inputs()
     assert find_tampering(given, copy_inputs(given), sorted(given[1])) is None

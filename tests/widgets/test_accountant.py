@@ -350,7 +350,7 @@ def test_where_launches_set_the_pace_they_are_drawn(mount, width):
     assert [len(lane) for lane in blocks] == [1, 1, 3, 4]
     assert len({round(w, 2) for lane in blocks for w in lane}) == 1
     said = page.locator(".fac-soft-text").all_text_contents()
-    assert said.count("time: a block a launch") == 4, "one wording"
+    assert said.count("time: one block = one launch") == 4, "one wording"
     blank = page.locator(".fac-bar").evaluate_all(
         "lanes => lanes.map((l) => l.querySelector('.fac-bytes').getBoundingClientRect().top"
         " - l.querySelector('.fac-launch').getBoundingClientRect().bottom)"

@@ -317,7 +317,7 @@ def test_the_chosen_request_is_outlined_in_its_table_and_the_copy_lies_on_no_pag
 def test_the_title_says_what_is_empty_and_follows_the_size_of_a_page(mount, width):
     page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=width, reduced=True)
     title = page.locator(".fac-pages-title")
-    said = "Pages: {} % of the held memory is empty. One reserved block each: 82 %"
+    said = "In pages {} % of the held memory is empty; in one block each, 82 %"
     assert title.inner_text() == said.format("3.8")
     page.get_by_label("slots of a page").first.press("End")
     assert title.inner_text() == said.format("16")

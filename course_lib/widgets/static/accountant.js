@@ -431,7 +431,7 @@ function render({ model, el }) {
         const y = rowOf(talls, i) + 1.4 * line;
         l.launched((add) => {
           if (!drawn) return;
-          add("title", "text", { class: "fac-trip fac-left fac-soft-text", x: 0, y: y - 0.4 * line }, "time: a block a launch");
+          add("title", "text", { class: "fac-trip fac-left fac-soft-text", x: 0, y: y - 0.4 * line }, "time: one block = one launch");
           for (let k = 0; k < launches[i]; k += 1) {
             add(`launch ${k}`, "rect", { class: "fac-launch", x: k * unit, y, width: unit - Math.min(3, unit / 4), height: high });
             if (unit > 3 * line) add(`launch says ${k}`, "text", { class: "fac-trip fac-on-launch", x: (k + 0.5) * unit, y: y + 0.5 * high + 0.3 * line }, each);

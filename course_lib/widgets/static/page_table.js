@@ -126,7 +126,7 @@ function render({ model, el }) {
     request.node.value = name;
     for (const button of buttons) button.disabled = button === buttons[3] ? !fresh() : !name || (button === buttons[1] && !fresh());
     const c = counts(now, get("page_size"), get("reserve"));
-    write(title, copyTold(now) || `Pages: ${percent(c.empty, c.slots)} of the held memory is empty. One reserved block each: ${percent(c.unused, c.reserved)}`);
+    write(title, copyTold(now) || `In pages ${percent(c.empty, c.slots)} of the held memory is empty; in one block each, ${percent(c.unused, c.reserved)}`);
     const [did, all] = told_(now, c);
     write(event, did.join(" "));
     write(totals, all);

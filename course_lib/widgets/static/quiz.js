@@ -31,6 +31,7 @@ function choices(model) {
   const options = model.get("options");
   const several = options.filter((option) => option.right).length > 1;
   const name = freshId("quiz"), HINT = byTouch() ? (several ? "More than one is right: tap them, then check." : "Tap one, and it is checked.") : several ? "More than one is right: press them, or type their letters; then check." : "Press an answer, or type its letter and Enter.";
+  const how = h("p", { class: "fac-how" }, HINT);
   let moving = false;
   const moves = () => {
     moving = true;
@@ -75,6 +76,7 @@ function choices(model) {
     }
     const done = rows.every((row) => row.option.right === row.input.checked); // then the others say why they are not it
     for (const row of rows) if (done && !row.input.checked && row.option.explanation) row.why.append(h("div", { class: "fac-also fac-soft" }, "✗ ", rich(row.option.explanation)));
+    how.textContent = done ? "Answered." : HINT;
     const missed = rows.filter((row) => row.option.right && !row.input.checked).length;
     if (missed === 0 && chosen.every((row) => row.option.right)) result.textContent = several ? "All right, and all of them." : "";
     else if (several && chosen.every((row) => row.option.right)) {
@@ -85,7 +87,7 @@ function choices(model) {
 
   model.on("change:tries", show);
   if (model.get("tries")) show();
-  return [h("p", { class: "fac-how" }, HINT), h("div", { onkeydown: byLetter(rows.map((row) => row.input)) }, rows.map((row) => row.node), h("div", { class: "fac-row fac-acts" }, button, result))];
+  return [how, h("div", { onkeydown: byLetter(rows.map((row) => row.input)) }, rows.map((row) => row.node), h("div", { class: "fac-row fac-acts" }, button, result))];
 }
 
 function number(model) {

@@ -271,7 +271,7 @@ function render({ model, el }) {
     const cached = marks.filter((m) => aboveSlope(m, chip)), one = `${/^[AFHLMNRSX]/.test(get("gpu")) ? "an" : "a"} ${get("gpu")}`;
     words.textContent = view === VIEWS.dial
       ? points[1].x >= ridge ? `With ${many} per request ${one} can reach its peak: arithmetic sets the pace.` : `With ${many} per request ${one} reaches at most ${most} % of its peak.`
-      : cached.length ? `${cached.length === 1 ? `${cached[0].label} runs` : cached.length < marks.length ? `${cached.map((m) => m.label).join(", ")} run` : marks.length === 2 ? "Both run" : "All run"} faster than ${EVERY}.`
+      : cached.length ? `${cached.length === 1 ? `${cached[0].label} runs` : cached.length < marks.length ? `${cached.map((m) => m.label).join(", ")} run` : marks.length === 2 ? `${marks.map((m, i) => (i ? m.label : m.label.replace(/^./, (c) => c.toUpperCase())).split(",")[0]).join(" and ")} run` : "All run"} faster than ${EVERY}.`
       : marks.length ? `Of the ${chip.tflops_half} TFLOP/s of ${get("gpu")}, ${fastest}.`
       : `${get("gpu")} needs ${short(ridge, 3)} FLOP for each byte: naive has ${short(points[1].x, 3)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`;
     note.textContent = (elsewhere.length ? `◆ Measured at N = ${elsewhere.join(", ")}${marks.length ? " too" : ""}: move there.` : "");

@@ -97,7 +97,7 @@ function render({ model, el }) {
   const bar = player(model, el, { last: () => last, move: (direction) => stepFrom(model.get("step"), direction, model.get("by"), nTiles) });
   const order = data.fixed || nTiles === 1 ? null : choose("Order", [["false", "as given"], ["true", "last tile first"]], "reverse", (x) => x === "true");
   const mistakes = Object.entries(data.says).filter(([name]) => name !== "right");
-  const mistake = choose("What if we forget to rescale?", [["none", "no mistake"], ...mistakes], "mistake");
+  const mistake = choose("A mistake to try", [["none", "none"], ...mistakes], "mistake");
   const by = choose("Step by", [["line", "line"], ["tile", "tile"]], "by");
   const row = data.rows.length > 1 ? choose("Query row", data.rows.map((r) => [r, r]), "row", Number) : null;
   const column = data.columns > 1 ? choose("Column of V and O", Array.from({ length: data.columns }, (_, c) => [c, c]), "column", Number) : null;
@@ -177,7 +177,7 @@ function render({ model, el }) {
 
   /** The line that has run, with its numbers. */
   function where({ scores, sequence, right, column }, place, line) {
-    if (place < 0) return ["Start:", "no key seen yet; dashed: what the first tile will bring."];
+    if (place < 0) return ["Start:", "no key seen yet."];
     if (place >= nTiles) return ["End:", "one division, O / ℓ."];
     const [first, stop] = data.tiles[sequence[place]], x = (y) => short(y, 6), list = (numbers) => (numbers.length > 4 ? `${numbers.length} numbers` : `[${numbers.map((y) => (y === -Infinity ? "masked" : short(y, 2))).join(", ")}]`);
     const before = (name, zero) => (place ? right[name][place - 1] : zero), { m, alpha, l, o, added, by } = right;

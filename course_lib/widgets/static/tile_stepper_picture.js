@@ -101,9 +101,6 @@ function stepperPicture(model, data, now, says) {
   const fits = (words, room, size = 15) => words.find((text) => wide(text, size) < room) ?? words.at(-1);
   const heading = (add, key, text, { x, y, fs }) => add(`${key} name`, "text", { class: "fac-t-name", x, y: y - 1.3 * fs }, text);
 
-  /** The outline of what is still to come: its place and its size. */
-  const outline = (add, key, x, y, width, height) => add(`${key} to come`, "rect", { class: "fac-step-ghost fac-step-wait", x, y, width, height });
-
   /** The scores tile by tile in the order visited, and the line of the maximum so far. */
   function drawPiles({ all, place, line, fs, x, w, y, tall, end, link, tied }) {
     const { scores, sequence, right, slip } = all, lengths = sequence.map((i) => data.tiles[i][1] - data.tiles[i][0]);
@@ -111,7 +108,7 @@ function stepperPicture(model, data, now, says) {
     const slots = [], knobs = [], labels = [], unders = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
     let left = x + label + 0.2 * unit + 1.5;
     piles((add) => {
-      const title = `scores of query ${model.get("row")}`, titles = [data.columns === 1 && `${title}, each over its key’s V`, title].filter(Boolean);
+      const title = `scores of query ${model.get("row")}`, titles = [data.columns === 1 && `${title}, below each its key’s V`, title].filter(Boolean);
       heading(add, "scores", fits(data.fixed ? titles : [...titles.map((text) => `${text}: drag ${numbers ? "" : "⊙ or "}any bar`), title], w + fs, fs), { x, y, fs });
       if (ground) add("zero", "path", { class: "fac-axis", d: `M${x + label} ${base - ground}h${w - label}` });
       sequence.forEach((tile, i) => {
@@ -229,7 +226,7 @@ function stepperPicture(model, data, now, says) {
     axis(add, "p", x, base, tall, { unit: zoom * scale.unit, deep: 0 }, fs);
     p.forEach((value, k) => {
       const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * zoom * scale.unit), text = name(value);
-      if (!shown) return outline(add, `p ${k}`, bx, base - up, bw, up);
+      if (!shown) return;
       const named = wide(text, 0.87 * fs) < unit - 2, here_ = k === tied && !named;
       add(`p ${tile} ${k}`, "rect", { class: `fac-edge fac-step-bar ${here_ ? "fac-step-tied" : ""}`, style: paint(tile), x: bx, y: base - up, width: bw, height: up }, `p of key ${data.tiles[tile][0] + k}: ${short(value, 5)}`);
       if (wrong && wrong[k] !== value) add(`p wrong ${tile} ${k}`, "rect", { class: "fac-step-ghost fac-step-bad", x: bx, y: base - Math.min(tall, finiteOr0(wrong[k]) * zoom * scale.unit), width: bw, height: Math.min(tall, finiteOr0(wrong[k]) * zoom * scale.unit) });
@@ -261,10 +258,7 @@ function stepperPicture(model, data, now, says) {
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
     if (!slip) add(`${what} means`, "text", { class: "fac-t-soft", x: x + w / 2, y: floor + 2.3 * fs, ...middle }, what === "l" ? "sum of p" : "sum of p · V");
     axis(add, what, x, base, tall, scale, fs);
-    if (last_ < 0) {
-      const first = finiteOr0(value(right, 0)) * scale.unit;
-      return outline(add, what, x, base - Math.max(0, first), w, Math.abs(first));
-    }
+    if (last_ < 0) return;
     const pillar = (run, bx, bw, bad) => {
       let up = 0, down = 0, top = base;
       run.parts[what][last_].forEach((share, i) => {
