@@ -35,11 +35,7 @@ def ignored(exercise: Exercise, case: Case) -> Iterator[Mistake]:
             read = [as_contiguous(x) if i in _places else x for i, x in enumerate(args)]
             return exercise.answer(exercise.truth(*read, **kwargs))
 
-        which = " and ".join(f"`{names[i]}`" for i in places)
-        are = "are not contiguous, but are" if len(places) > 1 else "is not contiguous, but is"
-        yield Mistake(
-            IGNORED,
-            f"{which} {are} read as if contiguous: use the strides, or .contiguous() in the "
-            "launcher.",
-            model,
-        )
+        *others, last = (f"`{names[i]}`" for i in places)
+        which = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+        says = "not contiguous, and read as if contiguous: each tensor has strides of its own."
+        yield Mistake(IGNORED, f"{which} {says}", model)
