@@ -10,6 +10,7 @@ Jupyter starts as a kernel: it lives as long as the fork does, and the fork as l
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import select
@@ -112,6 +113,7 @@ def become(streams: list[int], arguments: list[str], here: str, environment: dic
     os.environ.update(environment)
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     sys.argv[:] = ["ipykernel_launcher", *arguments]
+    faulthandler.enable(sys.__stderr__)  # a kernel that crashes says where
     status = 1
     try:
         sys.modules["ipykernel.kernelapp"].launch_new_instance()
