@@ -2,7 +2,7 @@
 
     python tests/widgets/screenshots.py FOLDER                    FOLDER/NAME_THEME_WIDTH.png
     python tests/widgets/screenshots.py FOLDER --only Race --only progress
-    python tests/widgets/screenshots.py FOLDER --lessons          FOLDER/lesson_NN_PART.png
+    python tests/widgets/screenshots.py FOLDER --lessons  FOLDER/lesson_NN_THEME_WIDTH_PART.png
 
 A lesson is run by ``course html`` and cut into pieces that can be looked at whole; with
 ``--pages FOLDER`` such pages are taken as they are. Needs Debian's Chromium and the packages of
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from course_lib import demo, lessons, widgets
 from course_lib.authoring.html_page import page as lesson_page
@@ -27,7 +27,7 @@ from course_lib.widgets.base import CourseWidget, standalone_page
 
 ROOT = Path(__file__).parents[2]
 WIDTHS = (480, 1280, 1920)
-LESSON_WIDTH, PIECE = 1280, 1800  # px
+PIECE = 1800  # px
 _BY_HAND = ([[1, 3], [2, 5]], [[10, 20], [30, 40]])  # scores and values of two tiles
 # The questions are those of lessons 01 and 02: what stands beside each other must agree.
 _LINES = ("line 1: q @ k.T", "line 2: scale and softmax", "line 3: weights @ v")
@@ -166,25 +166,31 @@ def instruments(browser: Browser, folder: Path, names: list[str]) -> None:
 
 
 def lessons_whole(browser: Browser, folder: Path, pages: Path | None) -> None:
-    """Keep every lesson, run, from top to bottom in pieces."""
+    """Keep every lesson, run, in both themes at each width, from top to bottom in pieces."""
     for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
         built = pages and pages / f"{notebook.stem}.html"
         text = built.read_text(encoding="utf-8") if built else lesson_page(notebook)
         with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as file:
             file.write(text.replace('loading="lazy"', ""))
             file.flush()
-            page = browser.new_page(
-                viewport={"width": LESSON_WIDTH, "height": PIECE}, color_scheme="light"
-            )
-            page.goto(f"file://{file.name}")
-            page.wait_for_timeout(3000)
-            tall = page.evaluate("document.querySelector('main, body').scrollHeight")
-            page.set_viewport_size({"width": LESSON_WIDTH, "height": tall})
-            page.wait_for_timeout(1000)
-            for part, top in enumerate(range(0, tall, PIECE)):
-                box = {"x": 0, "y": top, "width": LESSON_WIDTH, "height": min(PIECE, tall - top)}
-                page.screenshot(path=folder / f"lesson_{notebook.stem[:2]}_{part:02}.png", clip=box)
-            page.close()
+            for theme in ("light", "dark"):
+                for width in WIDTHS:
+                    size = {"width": width, "height": PIECE}
+                    page = browser.new_page(viewport=size, color_scheme=theme)
+                    page.goto(f"file://{file.name}")
+                    page.wait_for_timeout(3000)
+                    in_pieces(page, folder / f"lesson_{notebook.stem[:2]}_{theme}_{width}", width)
+                    page.close()
+
+
+def in_pieces(page: Page, name: Path, width: int) -> None:
+    """Keep a page as ``NAME_PART.png``."""
+    tall = page.evaluate("document.querySelector('main, body').scrollHeight")
+    page.set_viewport_size({"width": width, "height": tall})
+    page.wait_for_timeout(1000)
+    for part, top in enumerate(range(0, tall, PIECE)):
+        box = {"x": 0, "y": top, "width": width, "height": min(PIECE, tall - top)}
+        page.screenshot(path=name.with_name(f"{name.name}_{part:02}.png"), clip=box)
 
 
 def main() -> None:
