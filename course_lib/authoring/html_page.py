@@ -29,8 +29,11 @@ _TEMPLATE = """\
 {%- else -%}{{ super() }}{%- endif -%}
 {%- endblock input_group -%}
 """
-# Code that is wider than the page can be moved, and is not cut, as the template would.
+# Code that is wider than the page can be moved, and is not cut, as the template would. On a wide
+# screen the page stands in its middle.
 _LOOK = """<style>
+main { max-width: 1240px; margin: 0 auto; }
+.jp-RenderedHTMLCommon :is(h1, h2, h3) { line-height: 1.25; }
 .course-folded summary { margin-left: var(--jp-cell-prompt-width); }
 .jp-InputArea-editor .highlight { overflow-x: auto; }
 @media (max-width: 760px) { .course-folded summary { margin-left: 0; } }
