@@ -178,7 +178,9 @@ def test_a_playthrough_by_keyboard_alone(mount, check_page):
     assert odometers(page) == ["2.36 MB", "1.18 MB"]
     assert (race.total("naive"), race.total("flash")) == (2359296, 1179648)
     assert "your flag: 1.16 MB, 1.02 × too low" in drawn(page)
-    assert title(page) == "For the same O, naive attention moves 2 × the bytes of FlashAttention"
+    assert (
+        title(page) == "For the same O, naive attention moves 2\u00a0× the bytes of FlashAttention"
+    )
     assert "not measured time" in page.locator(".fac-race-rate").inner_text()
     page.get_by_label("N, rows").first.focus()
     page.keyboard.press("ArrowRight")
@@ -555,6 +557,9 @@ def test_nothing_on_the_picture_lies_on_anything_else(mount):
                 flag = 0.25 if at else -1.0
                 page = mount(Race(n, d, 128, 128, at=at, flag=flag, caches=caches), width=width)
                 assert page.evaluate(overlaps) == [], (n, d, at, width, caches)
+    for width in (480, 1140):
+        page = mount(Race(4096, 128, at=0.5, decode=True), width=width)
+        assert page.evaluate(overlaps) == [], "of one row of S"
 
 
 @pytest.mark.browser

@@ -31,7 +31,7 @@ function render({ model, el }) {
     soon = setTimeout(() => race.lanes.forEach((lane) => lane.group), 25); // while nobody waits
   }
   function frame(lane, number) {
-    const { fs, lw, tw, H, panelH, tape, thin, scale, base } = race.box, { x, y, panel, bill } = lane, naive = lane.name === "naive", last = number === race.lanes.length - 1, title = data().titles[lane.name];
+    const { fs, lw, tw, H, panelH, tape, scale } = race.box, { x, y, panel, bill } = lane, naive = lane.name === "naive", last = number === race.lanes.length - 1, title = data().titles[lane.name];
     const nodes = [
       text(x, y + 1.2 * fs, "fac-race-head", title),
       text(x + lw, y + 1.75 * fs, "fac-race-score", [v("tspan", { class: "fac-race-out" }, null, { ref: (node) => (lane.outText = node) }), v("tspan", {}, " of O written")], { "text-anchor": "end" }),
@@ -55,11 +55,7 @@ function render({ model, el }) {
     const px = tw / race.axis, badge = race.badges.length < 2 ? "" : wide(`${title}${lane.badge}`, 0.9 * fs) > tw - 6 * fs ? lane.badge.split(" from ")[0] : lane.badge;
     nodes.push(text(0, lane.named, "fac-race-name", [v("tspan", {}, title), v("tspan", { class: `fac-race-tag${data().replays[lane.name] ? " fac-race-real" : ""}`, dx: 8 }, badge)], {}, (node) => (lane.nameText = node)), text(tw, bill - 0.45 * fs, "fac-race-soft", null, { "text-anchor": "end" }, (node) => (lane.endText = node)));
     nodes.push(v("rect", { class: "fac-race-edge", x: 0, y: bill, width: tw, height: tape }), text(0, 0, "fac-race-odometer", null, {}, (node) => (lane.odometer = node)));
-    if (get("caches")) {
-      const low = bill + tape + thin + 1.45 * fs, seen = naive || fixed ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
-      nodes.push(v("rect", { class: "fac-race-panel", x: 0, y: bill + tape + 4, width: tw, height: thin }), text(0, low, "fac-race-small", null, {}, (node) => (lane.leastText = node)));
-      if (seen) nodes.push(v("g", {}, [v("path", { class: "fac-race-measured", d: `M${seen.bytes * px} ${bill + tape + 1}l5 5l-5 5l-5 -5z` }, [v("title", {}, seen.label)]), text(race.box.width, low, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`, { "text-anchor": "end" })], { ref: (node) => (lane.seen = node) }));
-    }
+    if (desk) nodes.push(...thinTape(text, lane, race, get));
     const unseen = (name) => v("rect", { class: `fac-race-${name}`, visibility: "hidden" }, null, { ref: (node) => (lane[name] = node) });
     const hit = hold("rect", { x: 0, y: bill - 4, width: tw, height: tape + 8, class: "fac-race-scrub" }, (x2) => (asks(lane) ? put(model, { flag: clamp(x2 / tw) }) : seek((x2 / tw) * (race.axis / (chip().gb_per_s * 1e9)))));
     hit.on = { move: (e) => e.buttons || point(lane, (e.clientX - over.getBoundingClientRect().left) / px), leave: () => point(lane, -1) };

@@ -172,7 +172,7 @@ function raceTitle(race, clock, get) {
   if (amount(one.now) === amount(two.now) && clock < race.end) return `After ${amount(one.now)} each: ${name(two)} has written ${done(two)} of O, ${name(one)} ${done(one)}`;
   if (clock < race.end) return `Of O, ${name(two)} has written ${done(two)}, ${name(one)} ${done(one)}`;
   if (times < 1.02) return `${first(name(one))} and ${name(two)} move ${times === 1 ? "" : "nearly "}the same: ${amount(one.total)}${times === 1 ? "" : ` and ${amount(two.total)}`}`;
-  return `For the same O, ${name(long)} moves ${short(times, 3)} × the bytes of ${name(short_)}`;
+  return `For the same O, ${name(long)} moves ${short(times, 3)}\u00a0× the bytes of ${name(short_)}`;
 }
 
 /** What the tapes count, in words; with the caches drawn, what of it HBM carries. */
@@ -200,6 +200,16 @@ function verdict({ box: { tw, fs, stacked }, axis }, lane, mark, over, title) {
   return whose + ((stacked ? words.find((text) => wide(text, fs) < tw - 9 * fs) : words[0]) ?? says);
 }
 
+/** What of a tape must cross HBM, below it, and what counters saw. */
+function thinTape(text, lane, { box: { tape, thin, tw, fs, width }, axis, data, b }, get) {
+  const y = lane.bill + tape, low = y + thin + 1.45 * fs, modelled = lane.name !== "naive" && !Object.keys(data().replays).length && !get("decode") && b() === 2;
+  const seen = modelled && data().recorded.find((r) => ["n", "d", "causal"].every((trait) => r[trait] === get(trait)));
+  return [
+    v("rect", { class: "fac-race-panel", x: 0, y: y + 4, width: tw, height: thin }), text(0, low, "fac-race-small", null, {}, (node) => (lane.leastText = node)),
+    ...(seen ? [v("g", {}, [v("path", { class: "fac-race-measured", d: `M${(seen.bytes * tw) / axis} ${y + 1}l5 5l-5 5l-5 -5z` }, [v("title", {}, seen.label)]), text(width, low, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`, { "text-anchor": "end" })], { ref: (node) => (lane.seen = node) })] : []),
+  ];
+}
+
 /** Write it; where it has a line of its own, above the flag. */
 function judge(race, lane, mark, over, title) {
   const { tw, fs, stacked } = race.box, says = verdict(race, lane, mark, over, title), x = (mark / race.axis) * tw + wide(says, 0.5 * fs);
@@ -209,9 +219,9 @@ function judge(race, lane, mark, over, title) {
 
 /** The name of S's corner: inside S, or right of a small one, where room is. */
 function cornerName(text, over, { box }, S, lane) {
-  const { fs } = box, right = lane.x + box.lw - S.x - S.w - 1.2 * fs, inside = S.w - 1.4 * fs >= right;
+  const { fs } = box, right = lane.x + box.lw - S.x - S.w - 1.2 * fs, inside = S.w - 1.4 * fs >= right, low = S.h < 3 * fs ? 2.4 : -0.8; // one row of S has no inside
   const says = handleSays(over, "n", Math.max(S.w - 1.4 * fs, right), `N = ${box.n}`, `N ${box.n}`);
-  return text(S.x + S.w + (inside ? -0.9 : 0.8) * fs, S.y + S.h + (inside ? -0.8 : 0.3) * fs, "fac-t-hand fac-race-pill", says, { "text-anchor": inside ? "end" : "start", "data-names": "n" });
+  return text(S.x + S.w + (inside ? -0.9 : 0.8) * fs, S.y + S.h + (inside ? low : 0.3) * fs, "fac-t-hand fac-race-pill", says, { "text-anchor": inside ? "end" : "start", "data-names": "n" });
 }
 
 /** The name of a tile's edge, between the strips of Q and K, as K's fringe grows at its right; two at one height, one below the other. */
