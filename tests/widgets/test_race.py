@@ -407,10 +407,7 @@ def test_each_lane_says_how_much_of_o_is_written_and_what_it_does(mount):
         "50 %",
     ]
     assert "load S rows 0–127: P = softmax(S)" in drawn(page)
-    assert (
-        title(page)
-        == "After 2.83 MB each: FlashAttention has written 50 % of O, naive attention 0 %"
-    )
+    assert title(page) == "After 2.83 MB each: FlashAttention has 50 % of O, naive attention 0 %"
     page.get_by_label("Tape", exact=True).press("End")
     assert page.locator(".fac-race-out").all_text_contents() == ["100 %"] * 2
 

@@ -114,8 +114,8 @@ function says(lane, e) {
 
 /** The longest of its words that have room. */
 function doing(lane, e, room, fs) {
-  const whole = says(lane, e), said = [whole, whole.replace(/^program \d+, /, ""), whole.split(": ").at(-1)];
-  return said.find((text) => wide(text, 0.83 * fs) < room) ?? said[2].split(", ").at(-1);
+  const whole = says(lane, e), own = whole.replace(/^program \d+, /, ""), said = [whole, own, own.replace(/^\w+ (\w+) rows/, "$1"), own.split(": ").at(-1)];
+  return said.find((text) => wide(text, 0.76 * fs) < room) ?? said[3].split(", ").at(-1);
 }
 
 const raceRate = (race, clock, get) => `The clock, ${timeText(clock)} of ${timeText(race.end)}, is bytes ÷ ${race.chip().gb_per_s} GB/s (${get("gpu")}), not measured time.`;
@@ -143,7 +143,7 @@ const SLOT = 1.1; // of the letters' height
 function chipOf(text, lane, { box: { fs, lw } }) {
   const { x, chipY } = lane, naive = lane.name === "naive";
   lane.slots = {};
-  let left = x + 5.6 * fs;
+  let left = x + 5.3 * fs;
   const nodes = [v("rect", { class: "fac-race-chip", x, y: chipY, width: lw, height: 2 * fs, rx: 4 }), text(x + 0.7 * fs, chipY + 1.35 * fs, "fac-race-name", "on chip")];
   for (const t of naive ? ["a tile"] : [...ORDER, "s"]) {
     const name = naive ? t : t.toUpperCase();
@@ -151,7 +151,7 @@ function chipOf(text, lane, { box: { fs, lw } }) {
     left += naive ? 0 : wide(name, 0.83 * fs) + 0.4 * fs;
     lane.slots[t] = { x: left, y: chipY + 0.45 * fs, w: SLOT * fs, h: SLOT * fs };
     nodes.push(v("rect", { class: "fac-race-slot", x: left, y: chipY + 0.45 * fs, width: SLOT * fs, height: SLOT * fs }));
-    left += (SLOT + 0.6) * fs;
+    left += (SLOT + 0.45) * fs;
   }
   lane.statusX = left + 0.3 * fs;
   return nodes;
@@ -169,7 +169,7 @@ function raceTitle(race, clock, get) {
   if (!clock) return `${one.name === "naive" ? `${first(name(one))} moves ${amount(one.total)}. ` : ""}How much will ${name(two)} move?`;
   if (race.difference != null && race.lanes[1].events[race.difference]?.t0 <= clock) return `${first(name(two))} leaves the right path at event ${race.difference + 1}`;
   const [short_, long] = one.total < two.total ? [one, two] : [two, one], times = long.total / short_.total;
-  if (amount(one.now) === amount(two.now) && clock < race.end) return `After ${amount(one.now)} each: ${name(two)} has written ${done(two)} of O, ${name(one)} ${done(one)}`;
+  if (amount(one.now) === amount(two.now) && clock < race.end) return `After ${amount(one.now)} each: ${name(two)} has ${done(two)} of O, ${name(one)} ${done(one)}`;
   if (clock < race.end) return `Of O, ${name(two)} has written ${done(two)}, ${name(one)} ${done(one)}`;
   if (times < 1.02) return `${first(name(one))} and ${name(two)} move ${times === 1 ? "" : "nearly "}the same: ${amount(one.total)}${times === 1 ? "" : ` and ${amount(two.total)}`}`;
   return `For the same O, ${name(long)} moves ${short(times, 3)}\u00a0× the bytes of ${name(short_)}`;
