@@ -24,10 +24,10 @@ _SHEET = f"""<style>
 .fac-path p strong > a {{ text-decoration: none; display: inline-block; padding: 1px 10px 2px;
   border-radius: 6px; border: 2px solid {hex_of("hand")}; background: {hex_of("hand")}1f; }}
 .fac-path ol {{ list-style: none; display: grid; margin: 0; padding: 0;
-  grid-template-columns: repeat(var(--fac-across), 1fr); gap: 30px 0; }}
+  grid-template-columns: repeat(var(--fac-across), 1fr); gap: 44px 0; }}
 .fac-path li {{ position: relative; padding: 0 10px 0 0; margin: 0; font-size: 13px; }}
 .fac-path li::before {{ content: ""; position: absolute; left: 0; right: 0; top: 13px;
-  border-top: 3px solid color-mix(in srgb, currentColor 30%, transparent); }}
+  border-top: 3px solid var(--fac-way); }}
 .fac-path li:last-child::before {{ right: calc(100% - 14px); }}
 .fac-path li.fac-done::before {{ border-color: currentColor; }}
 .fac-path b {{ position: relative; display: grid; place-items: center; width: 28px; height: 28px;
@@ -37,15 +37,16 @@ _SHEET = f"""<style>
   background: color-mix(in srgb, currentColor 22%, var(--jp-layout-color0, Canvas)); }}
 /* the turn: down behind the last of a row, back in the gap, down to the first of the next */
 .fac-path :is(.fac-turn, .fac-on)::after {{ content: ""; position: absolute;
-  border: 0 solid color-mix(in srgb, currentColor 30%, transparent); }}
-.fac-path .fac-turn::after {{ right: 0; width: 12px; top: 13px; bottom: -16px;
+  border: 0 solid var(--fac-way); }}
+.fac-path .fac-turn::after {{ right: 0; width: 12px; top: 13px; bottom: -24px;
   border-width: 3px 3px 3px 0; border-radius: 0 12px 12px 0; }}
 .fac-path .fac-turn::before {{ right: 12px; }}
-.fac-path .fac-on::after {{ left: 12px; width: calc(100% * var(--fac-across) - 24px); top: -17px;
-  height: 17px; border-width: 3px 0 0 3px; border-radius: 12px 0 0 0; }}
+.fac-path .fac-on::after {{ left: 12px; width: calc(100% * var(--fac-across) - 24px); top: -23px;
+  height: 23px; border-width: 3px 0 0 3px; border-radius: 12px 0 0 0; }}
 .fac-path li.fac-done.fac-turn::after, .fac-path li.fac-done + .fac-on::after {{
   border-color: currentColor; }}
-.fac-path {{ --fac-next: color-mix(in srgb, {hex_of("hand")} 60%, currentColor); }}
+.fac-path {{ --fac-way: color-mix(in srgb, currentColor 30%, var(--jp-layout-color0, Canvas));
+  --fac-next: color-mix(in srgb, {hex_of("hand")} 60%, currentColor); }}
 .fac-path .fac-here > b {{ border-color: var(--fac-next);
   box-shadow: 0 0 0 3px {hex_of("hand")}55; }}
 .fac-path span {{ display: flex; flex-wrap: wrap; margin: 2px 0 0 -5px;
@@ -64,7 +65,7 @@ _SHEET = f"""<style>
   .fac-path li {{ display: grid; grid-template-columns: 38px 1fr 160px; column-gap: 8px;
     align-items: center; min-height: 34px; padding: 0; }}
   .fac-path li::before {{ left: 13px; right: auto; top: 0; height: 100%; border-top: 0;
-    border-left: 3px solid color-mix(in srgb, currentColor 30%, transparent); }}
+    border-left: 3px solid var(--fac-way); }}
   .fac-path li::after {{ display: none; }}
   .fac-path span {{ max-width: none; }} .fac-path span > * {{ width: 20px; }}
   .fac-path li:first-child::before {{ top: 14px; }}
@@ -148,10 +149,8 @@ def path_html(attempts: dict, folder: Path) -> str:
         said = (
             f"Next: <strong>{_linked(following, folder, html.escape(name) + _about(following))}"
             "</strong><br>"
-            f"{len(every) - len(ahead)} of {len(every)} are done; "
-            f"about {_duration(sum(e.minutes for e in ahead))} of exercises lie ahead."
-            + " Each dot is an exercise."
-            * (len(ahead) == len(every))
+            f"{len(every) - len(ahead)} of {len(every)} exercises are done, a dot each; "
+            f"about {_duration(sum(e.minutes for e in ahead))} lie ahead."
         )
     count = len(lessons.all_lessons())
     across = count if count < 10 else ceil(count / 2)  # two rows of one length

@@ -42,7 +42,7 @@ def test_a_dot_for_each_exercise_and_those_that_passed_are_filled(some_done):
     assert body.count("<i ") == len(lessons.all_exercises())
     assert body.count('class="fac-passed"') == len(DONE)
     assert body.count('class="fac-next"') == body.count('class="fac-here"') == 1
-    assert f"3 of {len(lessons.all_exercises())} are done" in body
+    assert f"3 of {len(lessons.all_exercises())} exercises are done, a dot each" in body
     look = re.search(r"i\.fac-next {([^}]*)}", page)[1]
     assert "border" in look
     assert "background" not in look, "a ring: filled is done"

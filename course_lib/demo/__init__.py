@@ -74,10 +74,10 @@ class PeakMemory:
     def to_figure(self, *, presenter: bool = False) -> Figure:
         """Draw all peaks as areas at one scale; ``presenter``: type for a room."""
         figure = picture.draw(self.records, self.limit_bytes, presenter=presenter)
-        key = "Areas at one scale; filled: measured; framed: needed, but could not be had"
-        key += "; hatched: over the limit." if self.limit_bytes else "."
+        key = "Filled: measured. Framed: needed, but not to be had."
+        key += " Hatched: over the limit." if self.limit_bytes else ""
         note = self.caption().replace("\n", "; ")
-        return figure.says(self.finding(), f"{key} {note}", self.table())
+        return figure.says(self.finding(), f"{key} {note}.", self.table())
 
     def __repr__(self) -> str:
         return self.table()

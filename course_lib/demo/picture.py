@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from course_lib.accounting.format import bytes_binary
 from course_lib.demo.peak import Peak
-from course_lib.style.axes import short_count
 from course_lib.style.look import FONT_SIZE, PAGE_INK, styled, text_colour
 from course_lib.style.palette import hex_of
 from course_lib.style.picture import new_figure
@@ -32,7 +31,7 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
     """
     size = 20 if presenter else FONT_SIZE
     figure, axes = new_figure(figsize=(14, 4.2) if presenter else (11, 2.85), grows=True)
-    figure.narrow, narrow_axes = new_figure(figsize=(4.4, 2.95))
+    figure.narrow, narrow_axes = new_figure(figsize=(4.4, 3.25))
     for drawn, at, shape in (
         (figure, axes, _Shape(size)),
         (figure.narrow, narrow_axes, _Shape(FONT_SIZE, upright=True)),
@@ -57,7 +56,7 @@ class _Shape:
 
 def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _Shape) -> None:
     size, upright = shape.size, shape.upright
-    lengths = sorted({record.n for record in records})
+    lengths, starts = sorted({record.n for record in records}), []
     side = _side_per_row(records)
     limit = shape.extent(limit_bytes or 0)
     top = max([min(limit), *(side * n for n in lengths)]) or 1.0
@@ -68,9 +67,10 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
     deep = max([0.05 * top, *fused])
     for n in lengths:
         x = left
+        starts.append(x)
         for record in (record for record in records if record.n == n):
             _draw_area(axes, record, x, side * n, top, limit, shape)
-        _say(axes, short_count(n), (x, -_GAP * top - deep), (0, -0.75), size, va="top")
+        _say(axes, str(n), (x, -_GAP * top - deep), (0, -0.75), size, va="top")
         left += max(across * side * n, room) + gap
     right = max(left, (3.5 if upright else 5) * top)  # four doublings: the scale stays meanwhile
     if limit_bytes:
@@ -89,9 +89,8 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
     law = [b / a for a, b in pairwise(naives)]
     doubled = all(b == 2 * a for a, b in pairwise(lengths))
     if len(law) > 1 and doubled and all(abs(factor - 4) < 0.1 for factor in law):
-        look = {"fontweight": "bold", "color": text_colour("naive"), "va": "top", "ha": "left"}
-        says = f"N × 2: naive’s{chr(10) if upright else ' '}memory × 4"
-        _say(axes, says, (0, 0.98 * high * top), (0, 0), size, in_layout=False, **look)
+        ends = [(starts[i], high * side * lengths[i]) for i in (1, 2)]  # an arrow from area to area
+        _say_law(axes, [(at, up + 0.17 * top) for at, up in ends], shape)
     axes.axhline(0, color=PAGE_INK, linewidth=size / 14, zorder=0)
     for method, up in (("naive", 0.4), ("fused", -0.3)):
         _say(axes, method, (-gap, -_GAP * top * (up < 0)), (0, up), size * 0.85, ha="right",
@@ -104,6 +103,17 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_visible(False)
+
+
+def _say_law(axes: Any, ends: Sequence[tuple[float, float]], shape: _Shape) -> None:
+    """Write what one doubling does to naive's memory, on an arrow between the two words on it."""
+    look = {"fontweight": "bold", "color": text_colour("naive")}
+    bow: dict[str, Any] = {"arrowstyle": "->", "connectionstyle": "arc3,rad=-0.3"}
+    bow |= {"color": text_colour("naive"), "linewidth": shape.size / 9}
+    axes.annotate("", ends[1], ends[0], arrowprops=bow, fontsize=shape.size)
+    says = f"N × 2: naive’s{chr(10) if shape.upright else ' '}memory × 4"
+    _say(axes, says, ends[1], (-0.6, 0.8), shape.size, va="bottom", ha="right", in_layout=False,
+         **look)  # fmt: skip
 
 
 def _say_how_much_less(

@@ -96,9 +96,8 @@ class Comparison:
         line, why = self._line(), f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
         if line:
             told = self._verdict()
-            if len(self.lines()) == 2 and "too" in told and _GAP in line:
-                told = f"Too {told.split()[-1]}"  # how many times stands between the flags
-            why = f"<p><b>{told}</b> {rich(self.explanation)}</p>"
+            told = f"<b>{told}</b> " * (f">{self._factor()}</div>" not in line)  # it is said once
+            why = f"<p>{told}{rich(self.explanation)}</p>"
         look = "margin:0 0 12px;font-size:17px;line-height:24px"
         asked = f'<p style="{look}"><b>{rich(self.question)}</b></p>'
         shown = self._cards() or (line or f"<table>{rows}</table>") + why
@@ -118,12 +117,13 @@ class Comparison:
         said_before = [*self.predictions[:1], *self.predictions[-1:]][-len(names) :]
         cards = ""
         for letter, option in zip(ascii_lowercase, self.options, strict=False):
+            sign = "◀" if option in self.answers else "✗"
             marks = [
-                f'<b style="color:{_WORDS}">◀ {name.lower()}</b>'
+                f'<b style="color:{_WORDS}">{sign} {name.lower()}</b>'
                 for name, guess in zip(names, said_before, strict=False)
                 if guess == option
             ]
-            happened, guessed = option in self.answers, bool(marks)
+            happened = option in self.answers
             colour = _TRUTH if happened else _RING if marks else _LINE
             look = f"border:1px solid {colour}" + f";background:{_TINT}" * happened
             rings = [_RING] * bool(marks) + [
@@ -140,17 +140,17 @@ class Comparison:
                 f'padding:8px 10px;margin:0 0 8px;border-radius:8px;{look}">'
                 f'<b style="{_LETTER}">{letter}</b>'
                 f'<span>{text}</span><span style="margin-left:auto;text-align:right">'
-                f"{' '.join(marks)}</span>{self._bar(option, happened, guessed)}{why}</div>"
+                f"{' '.join(marks)}</span>{self._bar(option, happened)}{why}</div>"
             )
         return cards
 
-    def _bar(self, option: str, happened: bool, guessed: bool) -> str:
+    def _bar(self, option: str, happened: bool) -> str:
         """Return what an option comes to as a bar of one scale; "" where nothing is known."""
         if option not in self.sizes:
             return ""
         share = 70 * self.sizes[option] / max(self.sizes.values())
         bar = f"flex:none;height:10px;width:{share:.1f}%;min-width:2px;"
-        bar += f"background:{_TRUTH if happened else _RING if guessed else _LINE}"
+        bar += f"background:{_TRUTH if happened else _LINE}"
         return (
             f'<span style="{_REASON};display:flex;align-items:center;gap:8px">'
             f'<i style="{bar}"></i>{said(self.sizes[option], self.unit)}</span>'
@@ -190,22 +190,27 @@ class Comparison:
         ]
         every = -(-(high - low) // 8)
         powers = range(low, high + 1, every)
-        ticks = [_tick(100 * (power - low) / (high - low), foot, power) for power in powers]
-        line = f"position:absolute;top:{foot - 2}px;width:100%;height:4px;background:{_LINE}"
-        factor = f"{max(guesses[-1] / self.answers[0], self.answers[0] / guesses[-1]):.2g} ×"
-        truth_at, guess_at = (100 * (math.log10(x) - low) / (high - low) for x in flags_at)
-        sense = {low: "less", high: "more"} if low < 0 else {}  # at 1 the rest of the line is more
-        sense[0] = "the same"
-        words = [
-            _sense(100 * (p - low) / (high - low), foot, text, low < 0) for p, text in sense.items()
+        ratio = self.unit == "×"
+        ticks = [
+            _tick(
+                100 * (p - low) / (high - low), foot, p, " = the same" * (ratio and p == low == 0)
+            )
+            for p in powers
         ]
-        gap = _gap(truth_at, guess_at, factor, foot)
+        line = f"position:absolute;top:{foot - 2}px;width:100%;height:4px;background:{_LINE}"
+        truth_at, guess_at = (100 * (math.log10(x) - low) / (high - low) for x in flags_at)
+        sense = {low: "less", 0: "the same", high: "more"} if ratio and low < 0 else {}
+        words = [_sense(100 * (p - low) / (high - low), foot, text) for p, text in sense.items()]
+        gap = _gap(truth_at, guess_at, self._factor() if len(guesses) == 1 else "", foot)
         return (
-            f'<div style="position:relative;height:{foot + 36 + 20 * (self.unit == "×")}px;'
+            f'<div style="position:relative;height:{foot + 36 + 20 * bool(sense)}px;'
             f'margin:0 23px"><div style="{line}"></div>{_small_ticks(low, high, foot)}'
-            f"{''.join(ticks)}{''.join(words) * (self.unit == '×')}{gap}"
-            f"{''.join(shown)}</div>"
+            f"{''.join(ticks)}{''.join(words)}{gap}{''.join(shown)}</div>"
         )
+
+    def _factor(self) -> str:
+        """Return how far off the last guess is: "4.1 × too low"."""
+        return self._judged(self.predictions[-1]).rsplit(", ", 1)[1].replace(" times", " ×")
 
 
 # Narrower than twice the line's margin: at its ends, on a phone, nothing stands out of the page.
@@ -237,6 +242,7 @@ def _gap(truth: float, guess: float, words: str, foot: int) -> str:
         return ""
     place = f"position:absolute;left:{min(truth, guess):.4g}%;width:{wide:.4g}%;top:{foot - 30}px"
     look = f"{_GAP};line-height:20px;text-align:center;font-size:0.87em"
+    words *= wide > 19  # percent, on a phone
     return f'<div style="{place};{look}">{words}</div>'
 
 
@@ -251,16 +257,16 @@ def _small_ticks(low: int, high: int, foot: int) -> str:
     )
 
 
-def _sense(at: float, foot: int, words: str, centred: bool) -> str:
-    """Return what a place of the line means; at its very beginning the words stand inside."""
-    look = _ON_ITS_TICK if centred else "margin-left:-5px;font-size:0.87em"
-    place = f"position:absolute;left:{at:.4g}%;top:{foot + 27}px;{look}"
+def _sense(at: float, foot: int, words: str) -> str:
+    """Return what a place of the line means."""
+    place = f"position:absolute;left:{at:.4g}%;top:{foot + 27}px;{_ON_ITS_TICK}"
     return f'<div style="{place};opacity:0.75">{words}</div>'
 
 
-def _tick(at: float, foot: int, power: int) -> str:
-    """Return a tick of the line and its number below it."""
-    number = f"{10.0**power:,.10g}" if -5 < power < 6 else f"10<sup>{power}</sup>"
-    place = f"position:absolute;left:{at:.4g}%;top:{foot + 8}px;{_ON_ITS_TICK}"
+def _tick(at: float, foot: int, power: int, means: str) -> str:
+    """Return a tick of the line and its number below it, from there on if it says what it means."""
+    number = f"{10.0**power:,.10g}{means}" if -5 < power < 6 else f"10<sup>{power}</sup>"
+    look = "margin-left:-4px;font-size:0.87em" if means else _ON_ITS_TICK
+    place = f"position:absolute;left:{at:.4g}%;top:{foot + 8}px;{look}"
     tick = f"position:absolute;left:{at:.4g}%;top:{foot}px;width:1px;height:8px;background:{_LINE}"
     return f'<div style="{tick}"></div><div style="{place}">{number}</div>'

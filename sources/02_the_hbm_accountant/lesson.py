@@ -214,8 +214,8 @@ once_each = flash_compulsory.bytes(**shape_4096)
 factor = four_trips / once_each
 p_factor.reveal(
     factor,
-    f"N / d + 1 = 4096 / 128 + 1 = {factor:.0f}: the scores' four trips are {factor - 1:.0f} times "
-    "Q, K, V and O; + 1 for Q, K, V and O themselves. "
+    f"The four trips of the scores are N / d = 4096 / 128 = {factor - 1:.0f} times Q, K, V and O. "
+    "Q, K, V and O themselves add 1. "
     f"With 8 heads: {bytes_decimal(four_trips)} and {bytes_decimal(once_each)}.",
 )
 
@@ -432,16 +432,16 @@ Quiz(
     "Which change would help eager attention most at N = 128 (8 heads, d = 128, on an H100)?",
     options=[
         (
-            "A kernel that moves half of the bytes.",
+            "A kernel that moves half the bytes",
             False,
-            "The bytes take under 1 µs of at least 20 µs.",
+            "The bytes take less than 1 of at least 20 µs.",
         ),
-        ("A GPU with twice the FLOP/s.", False, "The FLOPs take 0.07 µs of at least 20 µs."),
+        ("A GPU with twice the FLOP/s", False, "The FLOPs take 0.07 µs of at least 20 µs."),
         (
-            "Fewer kernel launches.",
+            "Fewer kernel launches",
             True,
-            "Four launches of 5 µs: 20 µs. One kernel for many small calls, by batching, or CUDA "
-            "graphs (many launches recorded and started as one) do exactly this.",
+            "Four launches of 5 µs: 20 µs. Batching (one kernel for many calls) and CUDA graphs "
+            "(many launches recorded, started as one) both do this.",
         ),
     ],
 )

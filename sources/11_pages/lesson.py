@@ -189,7 +189,7 @@ print(f"paged:    {4096 // per_request:.0f} requests like these fit")
 # memory](#fac-pages-memory), page by page.
 #
 # 1. Drag [the page size](#fac-pages-size) from 16 to 64, and to 1. Where does waste appear?
-# 2. Back at 16: C has 32 tokens. What will one more token take? Press its +.
+# 2. Back at 16: C has 32 tokens. What will one more token take? Press it, then *+ 1 token*.
 
 # %% pages-widget
 PageTable(lengths=(5, 17, 32, 700), reserve=1024, chosen="C")
@@ -435,7 +435,7 @@ p_fork.reveal(
 # *loaded* by each request's program for itself.)
 #
 # Below are the four, before they write. Let A append [a
-# token](#fac-pages-acts) (press the + of its row, or drag it for more), then B, C and D (press a
+# token](#fac-pages-acts) (press *+ 1 token*, or drag it for more), then B, C and D (press a
 # row to choose it). Who has to copy? Then end A: which of its pages are free again?
 
 # %% fork-widget

@@ -145,7 +145,7 @@ TABLE = {
     ),
     9: (
         "the loss at short N is about bytes",
-        Q(2, "quiz-short", "A kernel that moves half of the bytes."),
+        Q(2, "quiz-short", "A kernel that moves half the bytes"),
         W("2.3", KNOWN, "overhead is missing"),
     ),
     10: ("4 times faster attention is a 4 times faster model", P(2, "2-amdahl", 4)),

@@ -36,16 +36,16 @@ _FACTOR = "N = 4096, d = 128. How many times the least possible bytes do naive's
 _TIME = "Which change would help eager attention most at N = 128 (8 heads, d = 128, on an H100)?"
 _QUIZ = [
     (
-        "A kernel that moves half of the bytes.",
+        "A kernel that moves half the bytes",
         False,
-        "The bytes take under 1 µs of at least 20 µs.",
+        "The bytes take less than 1 of at least 20 µs.",
     ),
-    ("A GPU with twice the FLOP/s.", False, "The FLOPs take 0.07 µs of at least 20 µs."),
+    ("A GPU with twice the FLOP/s", False, "The FLOPs take 0.07 µs of at least 20 µs."),
     (
-        "Fewer kernel launches.",
+        "Fewer kernel launches",
         True,
-        "Four launches of 5 µs: 20 µs. One kernel for many small calls, by batching, or CUDA "
-        "graphs (many launches recorded and started as one) do exactly this.",
+        "Four launches of 5 µs: 20 µs. Batching (one kernel for many calls) and CUDA graphs "
+        "(many launches recorded, started as one) both do this.",
     ),
 ]
 
@@ -56,8 +56,10 @@ def guessed_line() -> Any:
     line_1, line_2 = matrix + 2 * strip, 4 * matrix
     predict = widgets.Predict("shots-dearest", _MOST, options=_LINES, unit="GB")
     predict.answer = _LINES[0]
-    of = f"{line_2:.2f} of {2 * line_1 + line_2:.2f} GB"
-    says = f"{of} (N = 8192, 8 heads), for almost no arithmetic."
+    says = (
+        "It makes two of the four trips, lines 1 and 3 make one each. Of the bars: N = 8192, "
+        "8 heads, d = 128, 2 bytes a number."
+    )
     sizes = dict(zip(_LINES, (line_1, line_2, line_1), strict=True))
     return predict.comparison(_LINES[1], says, sizes=sizes)
 
@@ -67,8 +69,8 @@ def guessed_factor() -> Any:
     predict = widgets.Predict("shots-factor", _FACTOR, unit="x", least=1)
     predict.answer = 8
     says = (
-        "N / d + 1 = 4096 / 128 + 1 = 33: the scores' four trips are 32 times Q, K, V and O; "
-        "+ 1 for Q, K, V and O themselves."
+        "The four trips of the scores are N / d = 4096 / 128 = 32 times Q, K, V and O. "
+        "Q, K, V and O themselves add 1."
     )
     return predict.comparison(4096 / 128 + 1, says)
 

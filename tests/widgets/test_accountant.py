@@ -162,9 +162,7 @@ def test_heads_and_kv_heads_can_change_together():
 
 
 def shown_bytes(page) -> list[str]:
-    return page.locator(
-        ".fac-bar .fac-bytes span, .fac-bar .fac-share-other span"
-    ).all_inner_texts()
+    return page.locator(".fac-bar .fac-bytes span").all_inner_texts()
 
 
 def ratios(page) -> list[str]:
@@ -234,7 +232,7 @@ def test_the_axis_over_n_reaches_as_far_as_n(mount):
     assert 66 < float(mark.get_attribute("x1")) < width
     assert "2M" in page.inner_text(".fac-plot")
     page = mount(HBMAccountant(models=["naive_four_trips", "flash_compulsory"], n=24, d=128))
-    assert "1 or 3 launches take 5 or 15 µs" in page.inner_text(".fac-words")
+    assert "1 or 3 launches of 5 µs each" in page.inner_text(".fac-words")
     assert page.locator(".fac-bytes i").all_inner_texts() == [", 1 ×", ", 1.2 ×"]
 
 
@@ -308,7 +306,7 @@ def test_what_is_65_times_more_looks_65_times_more(mount, n):
 def test_each_lane_says_how_many_times_the_least_it_moves(mount):
     """A reader of the picture alone took four trips at N = 8192 for 5 times the least."""
     page = mount(HBMAccountant(), width=1100)
-    assert ratios(page) == ["1 ×", "33 ×", "65 ×", "97 ×"]
+    assert ratios(page) == ["1 ×, the least", "33 ×", "65 ×", "97 ×"]
     sizes = "nodes => nodes.map((n) => parseFloat(getComputedStyle(n).fontSize))"
     assert page.locator(".fac-bar-head em").evaluate_all(sizes)[0] >= 22
 
@@ -350,7 +348,7 @@ def test_where_launches_set_the_pace_they_are_drawn(mount, width):
     assert [len(lane) for lane in blocks] == [1, 1, 3, 4]
     assert len({round(w, 2) for lane in blocks for w in lane}) == 1
     said = page.locator(".fac-soft-text").all_text_contents()
-    assert said.count("time: one block = one launch") == 4, "one wording"
+    assert said.count("one block = one kernel launch") == 4, "one wording"
     blank = page.locator(".fac-bar").evaluate_all(
         "lanes => lanes.map((l) => l.querySelector('.fac-bytes').getBoundingClientRect().top"
         " - l.querySelector('.fac-launch').getBoundingClientRect().bottom)"
@@ -362,6 +360,7 @@ def test_where_launches_set_the_pace_they_are_drawn(mount, width):
         [side] * 2
     )
     assert page.inner_text(".fac").count("≥ 15 µs") == 1, "its time is said once"
+    assert "4 trips" not in page.inner_text(".fac-lanes"), "above three launches"
     assert page.locator('[data-names="n"]').text_content() == "drag: N = 16"
     overlap = page.evaluate(
         """() => { const all = (what) => [...document.querySelectorAll(what)]
@@ -431,7 +430,7 @@ def test_trips_are_laid_one_after_the_other(mount):
 def test_a_short_call_is_said_to_wait_for_launches(mount):
     page = mount(HBMAccountant(n=16, heads=1))
     words = page.inner_text(".fac-words")
-    assert "on H100, not bytes: 1, 3 or 4 launches take 5, 15 or 20 µs." in words
+    assert "on H100, not bytes: 1, 3 or 4 launches of 5 µs each." in words
     assert ratios(page)[-1] == "≥ 20 µs", "time is what differs"
 
 

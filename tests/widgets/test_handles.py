@@ -10,8 +10,8 @@ import pytest
 from course_lib import widgets
 
 HANDLED: dict[str, Callable[[], Any]] = {
-    "Race": lambda: widgets.Race(1024, 128, 128, 128),
-    "Race-caches": lambda: widgets.Race(1024, 128, 128, 128, caches=True),
+    "Race": lambda: widgets.Race(1024, 128, 128, 128, flag=0.5),
+    "Race-caches": lambda: widgets.Race(1024, 128, 128, 128, flag=0.5, caches=True),
     "HBMAccountant": lambda: widgets.HBMAccountant(),
     "HBMAccountant-small": lambda: widgets.HBMAccountant(n=16),
     "RooflineChart": lambda: widgets.RooflineChart(),

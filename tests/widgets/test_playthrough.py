@@ -103,7 +103,7 @@ def pages(hands: Hands) -> None:
     hands.at("more", "Enter").at("Fork", "Enter").at("Append", "Enter").reads(
         "writes to a copy, page"
     )
-    hands.at("End", "Space").types("slots of a page", "8").has(page_size=8).reads("pages of 8")
+    hands.at("End", "Space").types("slots per page", "8").has(page_size=8).reads("× 8 =")
 
 
 def server(hands: Hands) -> None:

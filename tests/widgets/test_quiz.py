@@ -84,7 +84,10 @@ def test_choices_explain_each_answer_and_allow_more_tries(mount, check_page):
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     assert "Right. Yes & so." in page.inner_text(".fac")
-    assert page.locator(".fac-also").all_inner_texts() == ["✗ A matmul.", "✗ No."]
+    assert page.locator(".fac-also").all_inner_texts() == [
+        "✗ You tried this. A matmul.",
+        "✗ No.",
+    ]
     state = "[facModel.get('tries'), facModel.get('solved'), facModel.get('chosen')]"
     assert page.evaluate(state) == [2, True, [1]]
 

@@ -185,10 +185,10 @@ function render({ model, el }) {
 
   function lane(name, color) {
     const label = h("b", {}, name), value = h("span", {}), rest = h("i", {}), ratio = h("em", {}), says = h("small", {}), heads = h("small", {}, "bytes"), marks = s("g", {}), launched = s("g", {}), paced = h("span", {}), timed = h("small", {});
-    const moved = h("div", { class: `fac-share fac-bytes fac-share-${color}` }, heads, h("div", {}, value, rest)), time = h("div", { class: "fac-share fac-time" }, timed, paced);
+    const moved = h("div", { class: "fac-share fac-bytes" }, heads, h("div", {}, value, rest)), time = h("div", { class: "fac-share fac-time" }, timed, paced);
     const svg = s("svg", { class: "fac-lane", "aria-hidden": "true" }, marks, launched);
     const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, ratio), says, h("div", { class: "fac-clip" }, svg), moved, time);
-    return { node, value, heads, rest, ratio, says, moved, time, timed, paced, svg, marks, launched: scene(launched) };
+    return { node, label, value, heads, rest, ratio, says, moved, time, timed, paced, svg, marks, launched: scene(launched) };
   }
 
   function modelLane(m) {
@@ -256,7 +256,6 @@ function render({ model, el }) {
     }
     const bound = data.models.findIndex((m) => m.kind === "lower bound");
     lanes.forEach((l, i) => sayLane(l, totals[i], bound >= 0 ? totals[i] / totals[bound] : 0));
-    sayMoved(totals);
     const paces = totals.map((total, i) => pace(flops, total, layers * data.models[i].launches, chip, data.launch_s));
     sayTimes(paces);
     for (const l of shown.extras) write(l.says, l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters");
@@ -269,7 +268,7 @@ function render({ model, el }) {
     function sayLane(l, total, ratio) {
       l.total = total;
       write(l.value, bytesText(total));
-      write(l.ratio, ratio && lanes.length > 1 ? `${times(ratio)} ×` : "");
+      write(l.ratio, ratio && lanes.length > 1 ? `${times(ratio)} ×${l.never ? ", the least" : ""}` : "");
       l.often = ratio && lanes.length > 1 ? `, ${times(ratio)} ×` : "";
       write(l.says, KINDS[l.model.kind] ?? (l.model.kind === "upper bound" ? `K and V from HBM ${often(values.K_rows / values.N_k)}` : l.model.kind));
       l.spell = () => {
@@ -283,27 +282,20 @@ function render({ model, el }) {
     }
   }
 
-  /** The bytes of each lane as a bar of one scale, so that lengths can be compared as well. */
-  function sayMoved(totals) {
-    const most = Math.max(...totals, ...shown.extras.map((l) => l.entry.bytes));
-    const all = [...lanes.map((l, i) => [l, totals[i]]), ...shown.extras.map((l) => [l, l.entry.bytes])];
-    for (const [l, total] of all) {
-      l.moved.style.setProperty("--fac-share", `max(5px, ${(100 * total) / most}%)`);
-    }
-  }
-
   /** The least time of each lane as a bar of one scale, with what decides it. */
   function sayTimes(paces) {
     const least = paces.map((p) => p[p.limit]), most = Math.max(...least);
     hurried = paces.every((p) => p.limit === "overhead");
+    stage.classList.toggle("fac-hurried", hurried);
     lanes.forEach((l, i) => {
       const { limit } = paces[i], { launches } = l.model, blocks = !hurried && limit === "overhead" && launches * get("layers") < 30 ? launches * get("layers") : 1;
       if (hurried) write(l.ratio, `≥ ${milliseconds(1000 * least[i])}`);
       const count = `${launches * get("layers")} launch${launches * get("layers") === 1 ? "" : "es"}`;
-      if (hurried) write(l.says, `${count} × ${milliseconds(1000 * data.launch_s)}`);
+      write(l.label, hurried ? l.model.label.replace(/ \(.*/, "") : l.model.label); // not three launches below four trips
+      if (hurried) write(l.says, `${l !== lanes[0] && l.total === lanes[0].total ? "as at best: " : ""}${count} × ${milliseconds(1000 * data.launch_s)}`);
       write(l.rest, hurried ? l.often : "");
       const own = hurried ? paces[i].traffic : least[i]; // the launches' time stands at the lane's head
-      write(l.timed, hurried ? "time of the bytes" : "time");
+      write(l.timed, hurried ? "bytes, same scale" : "time");
       write(l.paced, `≥ ${milliseconds(1000 * own)}${hurried ? "" : `: ${limit === "overhead" ? count : limit}`}`);
       l.time.style.setProperty("--blocks", blocks);
       l.time.style.setProperty("--fac-share", `max(5px, ${(100 * own) / most}%)`);
@@ -404,7 +396,7 @@ function render({ model, el }) {
     renew(around, { width: corner, height: corner });
     renew(lead, { d: small ? `M${corner} ${corner}V${below}h5` : "" });
     renew(drag, small ? { x: corner + 9, y: below + 5, class: "fac-t-hand fac-trip fac-left" } : { x: corner - 5, y: corner - 13, class: "fac-t-hand fac-trip fac-on-s fac-t-end" });
-    write(drag, handleSays(handled.svg, "n", small ? 1e3 : corner - 9, `N = ${shape.n}`, `N ${shape.n}`, `N`));
+    write(drag, handleSays(handled.svg, "n", small ? 1e3 : corner - 12, `N = ${shape.n}`, `N ${shape.n}`, `N`));
     renew(reach, held);
     renew(knob, { ...held, r: small ? Math.min(6, Math.max(3.5, corner / 5)) : 8 }); // over no letter of the tiles that meet there
     renew(arrows, way({ ...held, class: "corner" }));
@@ -423,7 +415,7 @@ function render({ model, el }) {
     barText.setAttribute("x", long + 8);
     drawLaunches();
     const paired = lanes.some((l) => trips(l, values).some((at) => at.kind === "square" && !inside(at))); // their letters do not say which
-    write(legend, `${values.H > 1 || get("layers") > 1 ? "Areas of one head, one layer: " : "Areas: "}S and P of ${shape.n} × ${shape.n} numbers ${paired ? "(left written, right read)" : "each"}, Q, K, V and O of ${shape.n} × ${shape.d}.${lanes.some((l) => l.trips.some(({ says }) => says.textContent === SCALED && says.getAttribute("visibility") === "visible")) ? ` ${SCALED} is S/√d.` : ""}${drawn && width > 700 ? " A launch starts a kernel." : ""}`);
+    write(legend, `${values.H > 1 || get("layers") > 1 ? "Areas of one head, one layer: " : "Areas: "}S and P of ${shape.n} × ${shape.n} numbers ${paired ? "(left written, right read)" : "each"}, Q, K, V and O of ${shape.n} × ${shape.d}.${lanes.some((l) => l.trips.some(({ says }) => says.textContent === SCALED && says.getAttribute("visibility") === "visible")) ? ` ${SCALED} is S/√d.` : ""}`);
     /** Where launches set the pace: a block a launch, end to end, on the time line of the bytes, as high as there is room. */
     function drawLaunches() {
       const high = Math.min(free - 2.2 * line, 9 * line), each = milliseconds(1000 * data.launch_s);
@@ -431,10 +423,10 @@ function render({ model, el }) {
         const y = rowOf(talls, i) + 1.4 * line;
         l.launched((add) => {
           if (!drawn) return;
-          add("title", "text", { class: "fac-trip fac-left fac-soft-text", x: 0, y: y - 0.4 * line }, "time: one block = one launch");
+          add("title", "text", { class: "fac-trip fac-left fac-soft-text", x: 0, y: y - 0.4 * line }, "one block = one kernel launch");
           for (let k = 0; k < launches[i]; k += 1) {
             add(`launch ${k}`, "rect", { class: "fac-launch", x: k * unit, y, width: unit - Math.min(3, unit / 4), height: high });
-            if (unit > 3 * line) add(`launch says ${k}`, "text", { class: "fac-trip fac-on-launch", x: (k + 0.5) * unit, y: y + 0.5 * high + 0.3 * line }, each);
+            if (unit > 3 * line) add(`launch says ${k}`, "text", { class: "fac-trip fac-on-launch", x: (k + 0.5) * unit - Math.min(3, unit / 4) / 2, y: y + 0.5 * high + 0.3 * line }, each);
           }
         });
       });
@@ -499,9 +491,8 @@ function render({ model, el }) {
     const scores = data.models.findIndex((m) => m.terms.some((t) => data.scores[t.tensor])), told = scores < 0 ? totals.indexOf(Math.max(...totals)) : scores;
     const label = capital(data.models[told].label), { limit } = paces[told];
     if (limit === "overhead") { // of every lane that waits for them
-      const counts = [...new Set(data.models.filter((_, i) => paces[i].limit === limit).map((m) => m.launches * get("layers")))].sort((a, b) => a - b), or = (texts) => texts.join(", ").replace(/, ([^,]*)$/, " or $1");
-      const took = counts.map((count) => milliseconds(1000 * count * data.launch_s)), [unit] = took.at(-1).match(/ .*/), one = took.every((text) => text.endsWith(unit)); // a unit for all
-      return `At N = ${get("n")} launches set the pace on ${chip.name}, not bytes: ${or(counts)} launch${`${counts}` === "1" ? " takes" : "es take"} ${or(one ? took.map((text) => text.replace(unit, "")) : took)}${one ? unit : ""}.`;
+      const counts = [...new Set(data.models.filter((_, i) => paces[i].limit === limit).map((m) => m.launches * get("layers")))].sort((a, b) => a - b), of = milliseconds(1000 * data.launch_s);
+      return `At N = ${get("n")} launches set the pace on ${chip.name}, not bytes: ${counts.join(", ").replace(/, ([^,]*)$/, " or $1")} ${`${counts}` === "1" ? `launch of ${of}` : `launches of ${of} each`}.`;
     }
     const pace = `${LIMITS[limit]} the pace.`;
     if (told === base) return `${label} moves ${bytesText(totals[told])}; on ${chip.name} ${pace}`;

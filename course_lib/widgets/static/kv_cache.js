@@ -17,8 +17,8 @@ export function requestsThatFit(variant, s, data) {
 /** What a variant says of itself; the model's own counts stand in braces. */
 export const saysOf = (variant, s) => variant.says.replace(/{(\w+)}/g, (_, name) => s[name]);
 
-const MARK = 8; // pixels at the right of the box, for what goes on in the next row
-const GIB = 1024, ROWS = 8, MOST_EDGES = 3000, MOST_NUMBERS = 100, OWN = "this model";
+const GIB = 1024, TALL = 15.2, // of the box, in letters
+   MOST_EDGES = 3000, MOST_NUMBERS = 100, OWN = "this model";
 const LENGTHS = powersOfTwo(256, 2 ** 24);
 const STORES = { MHA: (s) => ({ kv_heads: s.heads }), MQA: () => ({ kv_heads: 1 }), int8: () => ({ dtype: "int8 / fp8" }) }; // what a press makes of this model
 
@@ -45,7 +45,7 @@ function render({ model, el }) {
   root(model, el, picture.node, marks, words, others.node, h("div", { class: "fac-fields fac-kv-fields" }, fields.n.node, preset.row, gpu.row),
     more("dtype, layers, heads", h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, Object.keys(LABELS).slice(1).map((name) => fields[name].node))), voice.node);
 
-  let dragged = false, brickAt = null; // where request 1 lies in the box, in pixels
+  let dragged = false, brickAt = null, rows = 8; // where request 1 lies in the box, in pixels
 
   function draw() {
     for (const f of Object.values(fields)) f.follow();
@@ -70,10 +70,11 @@ function render({ model, el }) {
       : `${bytesText(perToken, GIB)} a token, ${bytesText(brick, GIB)} a request of ${now.n} tokens${now.batch > 1 ? `, ${bytesText(own, GIB)} for ${now.batch} of them` : ""}${now.batch > fit ? `: ${now.batch - fit} of ${now.batch} ${now.batch === 1 ? "finds" : "find"} no room` : ""}. Beside the weights ${fits} on ${where}.`;
     words.classList.toggle("fac-hear", free >= 0 && now.batch <= fit); // then the picture says it all
     picture.svg.setAttribute("aria-label", `Memory as one box of ${bytesText(room, GIB)}, ${bytesText(weights, GIB)} of it weights. ${words.textContent}`);
-    const top = 3 * fs, row = 1.9 * fs, tall = ROWS * row, all = (width - 2 - MARK) / Math.max(room, weights), wall = all * room, slab = all * Math.min(room, weights);
-    const place = { x: 1 + slab, w: wall - slab, y: top, row };
-    let torn = false;
-    brickAt = free > 0 && brick < free / ROWS ? { x: place.x, w: (brick / free) * ROWS * place.w } : null;
+    const top = 3 * fs, tall = TALL * fs, all = (width - 2) / Math.max(room, weights), wall = all * room, slab = all * Math.min(room, weights);
+    // As many rows as leave no request in two of them; what is left over lies at their ends.
+    if (!picture.svg.facHeld) rows = !fit ? 8 : fit < 5 ? fit : [8, 7, 9, 6, 10, 5].find((many) => fit % many === 0) ?? 8;
+    const full = fit * brick || free, row = tall / rows, place = { x: 1 + slab, w: (wall - slab) * (full / free), y: top, row, rows };
+    brickAt = free > 0 && brick * rows <= full ? { x: place.x, w: (brick / full) * rows * place.w } : null;
     box((add) => {
       add("head", "text", { class: wide(finding, 1.35 * fs) > width ? "fac-t-name" : "fac-t-big", x: 1, y: 1.15 * fs }, finding);
       add("slab", "rect", { class: "fac-kv-weights", x: 1, y: top, width: slab, height: tall }, `weights, ${bytesText(weights, GIB)}`);
@@ -83,35 +84,35 @@ function render({ model, el }) {
       }
       if (free <= 0) add("edge", "rect", { class: "fac-kv-wall", x: 1, y: top, width: wall, height: tall });
       if (free > 0) {
-        torn = bricks(add, place, free, brick, fit, fs);
+        bricks(add, place, full, brick, fit, fs);
         add("edge", "rect", { class: "fac-kv-wall", x: 1, y: top, width: wall, height: tall });
-        ribbon(add, "asked", "fac-kv-asked", place, 0, Math.min(now.batch, fit) * brick, free);
-        const top1 = Math.min(brick / free, 1) * ROWS, x = place.x + (top1 % 1 || 1) * place.w, y = top + (Math.ceil(top1) - 0.5) * row;
+        ribbon(add, "asked", "fac-kv-asked", place, 0, Math.min(now.batch, fit) * brick, full);
+        const top1 = Math.min(brick / full, 1) * rows, x = place.x + (top1 % 1 || 1) * place.w, y = top + (Math.ceil(top1) - 0.5) * row;
         const hint = dragged ? "" : " (drag its end)", few = `request 1: N = ${now.n}, ${bytesText(brick, GIB)}`, long = `request 1: N = ${now.n} tokens × ${bytesText(perToken, GIB)} = ${bytesText(brick, GIB)}`;
         const says = [long + hint, few + hint].find((text) => wide(text, fs) < width) ?? few, at = Math.min(place.x, width - wide(says, fs));
         add("request", "text", { class: "fac-t-name", x: at, y: top - 0.45 * fs }, says);
         if (!fit) ribbon(add, "too long", "fac-kv-over", place, 0, free, free);
         add("knob", "circle", { class: "fac-knob fac-across fac-knob-n", cx: Math.max(0.6 * fs, Math.min(width - 0.6 * fs, x)), cy: y, r: 0.5 * fs }, "drag: N, tokens of a request", (px, py) => {
-          const line = Math.max(0, Math.min(ROWS - 1, Math.floor((py - top) / row))), share = (line + Math.max(0.0001, Math.min(1, (px - place.x) / place.w))) / ROWS;
+          const line = Math.max(0, Math.min(rows - 1, Math.floor((py - top) / row))), share = (line + Math.max(0.0001, Math.min(1, (px - place.x) / (wall - slab)))) / rows;
           dragged = true;
           put(model, { n: nearest(LENGTHS, (share * free) / perToken) });
         });
       }
-      if (slab > wide("weights", fs)) ["weights", bytesText(weights, GIB)].forEach((says, i) => slab > wide(says, fs) + 0.6 * fs && add(`weights ${i}`, "text", { class: "fac-t-name fac-kv-on", x: 0.6 * fs, y: top + (1.4 + 1.3 * i) * fs }, says));
+      if (slab > wide("weights", fs)) ["weights", bytesText(weights, GIB)].forEach((says, i) => slab > wide(says, fs) + 0.5 * fs && add(`weights ${i}`, "text", { class: "fac-t-name fac-kv-on", x: Math.min(0.6 * fs, (slab - wide(says, fs)) / 2), y: top + (1.4 + 1.3 * i) * fs }, says));
     });
     const half = bytesText((fit * brick) / 2, GIB), rest = free - fit * brick, over = free < 0 ? -free : brick - free;
     marks.replaceChildren(...key(
-      ...(slab > wide(bytesText(weights, GIB), fs) + 0.6 * fs ? [] : [["fac-kv-slab", `weights ${bytesText(weights, GIB)}`]]), // where the box has no room for it
-      ...(fit ? [["fac-k-area", `K ${half}`], ["fac-v-area", `V ${half}`], ["fac-key-free", `left over ${bytesText(rest, GIB)}`], ...(torn ? [["fac-kv-torn", "a request goes on in the next row"]] : [])]
+      ...(slab > wide(bytesText(weights, GIB), fs) + 0.5 * fs ? [] : [["fac-kv-slab", `weights ${bytesText(weights, GIB)}`]]), // where the box has no room for it
+      ...(fit ? [["fac-k-area", `K ${half}`], ["fac-v-area", `V ${half}`], ["fac-key-free", `left over ${bytesText(rest, GIB)}`]]
         : [["fac-naive-area", `${free < 0 ? "" : "request 1: "}${bytesText(over, GIB)} too much`]]),
     ).childNodes);
     return top + tall + 2;
   }
 
   /** The free memory is one ribbon, row under row; each brick a piece of it, upper half K, lower half V. */
-  function ribbon(add, key, cls, { x, w, y, row }, from, to, free, share = [0, 1]) {
-    const [a, b] = [from, to].map((bytes) => (bytes / free) * ROWS);
-    for (let i = Math.floor(a); i < b; i += 1) {
+  function ribbon(add, key, cls, { x, w, y, row, rows }, from, to, free, share = [0, 1]) {
+    const [a, b] = [from, to].map((bytes) => (bytes / free) * rows);
+    for (let i = Math.floor(a); i < b - 1e-9; i += 1) {
       const left = Math.max(a, i) - i, right = Math.min(b, i + 1) - i;
       add(`${key} ${i}`, "rect", { class: cls, x: x + left * w, y: y + (i + share[0]) * row, width: Math.max(0, right - left) * w, height: (share[1] - share[0]) * row });
     }
@@ -120,21 +121,17 @@ function render({ model, el }) {
   function bricks(add, place, free, brick, fit, fs) {
     ribbon(add, "k", "fac-fill-k", place, 0, fit * brick, free, [0, 0.5]);
     ribbon(add, "v", "fac-fill-v", place, 0, fit * brick, free, [0.5, 1]);
-    let edges = "", turns = "";
-    const step = (brick / free) * ROWS;
+    let edges = "";
+    const step = (brick / free) * place.rows;
     if (fit <= MOST_EDGES && step * place.w > 2.5) {
       for (let i = 1; i <= fit; i += 1) {
-        const at = i * step, line = Math.ceil(at) - 1;
+        const at = i * step, line = Math.ceil(at - 1e-9) - 1;
         edges += `M${(place.x + (at - line) * place.w).toFixed(1)} ${place.y + line * place.row}v${place.row}`;
       }
     }
-    for (let i = 1; i < ROWS; i += 1) edges += `M${place.x} ${place.y + i * place.row}h${place.w}`;
-    const head = (x, line) => `M${x} ${place.y + (line + 0.5) * place.row - 5}l5 5l-5 5z`, cut = (i) => Math.abs(i / step - Math.round(i / step)) > 1e-9;
-    for (let i = 1; i < Math.min(ROWS, fit * step); i += 1) if (cut(i) && step * place.w > 2.5) turns += head(place.x + place.w + 3, i - 1) + (place.x > MARK ? head(place.x - 7, i) : ""); // the brick goes on in the next row
+    for (let i = 1; i < place.rows; i += 1) edges += `M${place.x} ${place.y + i * place.row}h${place.w}`;
     add("edges", "path", { class: "fac-kv-edges", d: edges });
-    add("turns", "path", { class: "fac-kv-turns", d: turns });
     numbers(add, place, step, fit, fs);
-    return Boolean(turns);
   }
 
   /** Requests by number: each, or as many as have room; the first brick says which half is K. */
@@ -142,10 +139,10 @@ function render({ model, el }) {
     const room = wide(String(fit), 0.87 * fs) + 0.5 * fs;
     const every = [1, 2, 5, 10, 20, 50, 100, 200, 500].find((k) => k * step * w >= room && fit / k <= MOST_NUMBERS) ?? 1000;
     for (let n = every; n <= fit; n += every) {
-      const from = (n - 1) * step, to = n * step, cut = Math.min(to, Math.floor(from) + 1), turns = to - cut > cut - from; // over the end of its row
+      const from = (n - 1) * step + 1e-9, to = n * step, cut = Math.min(to, Math.floor(from) + 1), turns = to - cut > cut - from; // over the end of its row
       const [a, b] = turns ? [cut, Math.min(to, cut + 1)] : [from, cut], line = Math.floor(a);
       const middle = Math.max(room / 2, Math.min(w - room / 2, ((a + b) / 2 - line) * w));
-      add(`number ${n}`, "text", { class: "fac-kv-brick fac-kv-number", x: x + middle, y: y + (line + 0.25) * row + 0.31 * fs, "text-anchor": "middle" }, String(n)); // in the half of K: not on the seam
+      add(`number ${n}`, "text", { class: "fac-kv-brick fac-kv-number", x: x + middle, y: y + (line + 0.5) * row + 0.31 * fs, "text-anchor": "middle" }, String(n));
     }
     if (fit && step * w >= 2.8 * fs) ["K", "V"].forEach((name, i) => add(`letter ${name}`, "text", { class: "fac-kv-brick fac-kv-letter", x: x + 0.5 * fs, y: y + (i ? 0.75 : 0.25) * row + 0.31 * fs }, name));
   }
@@ -153,34 +150,31 @@ function render({ model, el }) {
   /** What would shrink a request's cache: bars of one scale, with what then fits. */
   function drawVariants(width, fs) {
     const now = settings(), values = cacheValues({ ...now, batch: 1 }, data.dtypes), size = (variant) => cacheBytes(variant, values);
-    const all = Object.entries(data.variants).sort(([, a], [, b]) => size(b) - size(a)), sizes = all.map(([, variant]) => size(variant)), most = sizes[0];
+    const fixed = ([name]) => name !== OWN && !(name in STORES); // no setting of this model
+    const all = Object.entries(data.variants).sort((a, b) => fixed(a) - fixed(b) || size(b[1]) - size(a[1])), sizes = all.map(([, variant]) => size(variant)), most = Math.max(...sizes), settable = all.filter((one) => !fixed(one)).length;
     const narrow = width < 700, line = (narrow ? 3 : 1.9) * fs, first = 2 * fs, fit = (variant) => `${requestsThatFit(variant, now, data)} fit`, count = Math.max(...all.map(([, variant]) => wide(fit(variant), fs))) + 0.7 * fs;
     const names_ = narrow ? 0.6 * fs : 11 * fs, end = (narrow ? 6.5 : 22) * fs, own_ = size(data.variants[OWN]), room = (x) => width - x - end;
     const under = brickAt && brickAt.x >= names_ + count && (most / own_) * brickAt.w <= room(brickAt.x); // the bars have the box's own scale
     const left = under ? brickAt.x : names_ + count, scale = under ? brickAt.w / own_ : room(left) / most;
     others.svg.setAttribute("aria-label", `One request's cache by other ways to keep it. ${all.map(([name, variant], i) => `${name}, ${saysOf(variant, now)}: ${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`).join(". ")}.`);
-    const at0 = (i) => first + i * line + (narrow ? 1.2 : 0) * fs;
+    const at0 = (i) => first + i * line + (i < settable ? 0 : 1.9 * fs) + (narrow ? 1.2 : 0) * fs;
     const high = (narrow ? 0.95 : 1.15) * fs, barY = (i) => at0(i) + (narrow ? 0.3 : 0.22) * fs;
     lines((add) => {
-      if (under) { // beside the bars only, through no word
-        const own = all.findIndex(([name]) => name === OWN), rows = all.slice(0, own + 1).map((_, i) => barY(i));
-        [0, brickAt.w].forEach((x, i) => add(`from ${i}`, "path", { class: "fac-kv-lead", d: rows.map((y, row) => `M${left + x} ${y - (narrow ? 0.1 : 0.4) * fs}V${row < own ? y + high + 0.4 * fs : y}`).join("") }));
-      }
       add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, "The same request, stored another way (press to try)");
+      add("compared", "text", { class: "fac-t-name", x: 1, y: first + settable * line + 1.3 * fs }, "For comparison: no settings of this model");
       all.forEach(([name, variant], i) => {
         const own = name === OWN, w = Math.max(1.5, scale * sizes[i]), change = STORES[name]?.(now), at = at0(i), y0 = barY(i);
         const what = saysOf(variant, now), shown = own && now.kv_heads > 1 && now.kv_heads < now.heads ? `${name} (GQA)` : name, text = { y: narrow ? at - 0.05 * fs : at + 1.15 * fs };
-        const fixed = change || own ? "" : narrow ? " (no setting of this model)" : " (no setting of this model, so nothing to press)";
-        if (change) add(`store ${name}`, "rect", { class: "fac-kv-store", x: 1, y: at - (narrow ? 1.2 : 0.1) * fs, width: width - 2, height: line - 0.2 * fs, rx: 5 }, `store it so: ${name}`, () => put(model, change));
+        if (change || own) add(`store ${name}`, "rect", { class: own ? "fac-kv-is" : "fac-kv-store", x: 1, y: at - (narrow ? 1.2 : 0.1) * fs, width: width - 2, height: line - 0.2 * fs, rx: 5 }, own ? "" : `store it so: ${name}`, own ? null : () => put(model, change));
         if (change || own) add(`choice ${name}`, "circle", { class: own ? "fac-kv-chosen" : "fac-kv-choice", cx: 0.95 * fs, cy: text.y - 0.33 * fs, r: 0.36 * fs });
         add(`name ${name}`, "text", { class: own ? "fac-t-name" : "", x: 1.8 * fs, ...text }, narrow ? `${shown}: ${what}` : shown);
         add(`bar ${name}`, "rect", { class: "fac-kv-bar fac-fill-other", style: own ? "fill:var(--fac-k)" : "", x: left, y: y0, width: w, height: high }, what);
         if (own) add("bar of v", "rect", { class: "fac-kv-bar", style: "fill:var(--fac-v)", x: left, y: y0 + high / 2, width: w, height: high / 2 });
         add(`fit ${name}`, "text", { class: "fac-t-name", x: left - 0.5 * fs, y: y0 + 0.93 * fs, "text-anchor": "end" }, fit(variant));
-        add(`says ${name}`, "text", { class: narrow ? "fac-t-small" : "", "data-variant": name, x: left + w + 0.5 * fs, y: y0 + 0.93 * fs }, narrow ? `${bytesText(sizes[i], GIB)}${fixed}` : `${bytesText(sizes[i], GIB)}: ${what}${fixed}`);
+        add(`says ${name}`, "text", { class: narrow ? "fac-t-small" : "", "data-variant": name, x: left + w + 0.5 * fs, y: y0 + 0.93 * fs }, narrow ? bytesText(sizes[i], GIB) : `${bytesText(sizes[i], GIB)}: ${what}`);
       });
     });
-    return first + 0.4 * fs + sizes.length * line;
+    return first + 2.3 * fs + sizes.length * line;
   }
 
   onChanges(model, NAMES, draw);

@@ -73,7 +73,7 @@ function render({ model, el }) {
   const walked = (...key) => (key.every((x, i) => x === last.key[i]) ? last : (last = { key, frame: walk(...key) })).frame;
   const pages = () => Math.floor(get("slots") / get("page_size"));
   const frame = () => (replayed ? get("frames")[Math.min(get("step"), get("frames").length - 1)] : walked(get("operations"), pages(), get("page_size")));
-  const size = field("slots of a page", SIZES, () => get("page_size"), (value) => {
+  const size = field("slots per page", SIZES, () => get("page_size"), (value) => {
     if (!Number.isInteger(value) || value < 1 || value > 64) return "A whole number from 1 to 64, please.";
     put(model, { page_size: value });
   });
@@ -84,11 +84,8 @@ function render({ model, el }) {
   const layers = [s("g"), s("g")], [cards, memory] = layers.map(scene);
   const picture = stage(model, "pages-memory", drawPicture, ...layers);
   const title = h("p", { class: "fac-pages-title" }), words = h("p", { class: "fac-stage-words" }), said = h("p", { class: "fac-said" }), voice = announcer();
-  const event = h("span", {}), totals = h("span", { class: "fac-soft" }), dense = [["fork", "one more request on the same pages"], ["end", "the request is over, its pages are free again"]];
-  words.classList.add("fac-pages-words");
-  words.append(event, " ", totals);
-  const marks = key(["fac-key-waste", "held, but empty"], ["fac-key-free", "free pages"], ["fac-key-mark", "newest token"], ["", "a slot holds one token’s K and V"], ...dense.map(([what, means]) => ["", `${what}: ${means}`]));
-  for (const mark of [...marks.children].slice(3)) mark.firstChild.remove();
+  words.classList.toggle("fac-pages-words", replayed);
+  const marks = key(["fac-key-waste", "held, but empty"], ["fac-key-free", "free pages"], ["fac-key-mark", "newest token"]);
   root(model, el, title, picture.node, marks, words, said, walker ? walker.node : [h("div", { class: "fac-fields" }, h("div", { class: "fac-row" }, buttons[3]), part("pages-size", size.node)), more("append, fork and end by keyboard", part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons.slice(0, 3))))], voice.node);
   let held = null, dragged = false, refusal = "", told = null;
   picture.svg.addEventListener("letgo", () => (held = null));
@@ -127,9 +124,7 @@ function render({ model, el }) {
     for (const button of buttons) button.disabled = button === buttons[3] ? !fresh() : !name || (button === buttons[1] && !fresh());
     const c = counts(now, get("page_size"), get("reserve"));
     write(title, copyTold(now) || `In pages ${percent(c.empty, c.slots)} of the held memory is empty; in one block each, ${percent(c.unused, c.reserved)}`);
-    const [did, all] = told_(now, c);
-    write(event, did.join(" "));
-    write(totals, all);
+    write(words, told_(now, c)[0].join(" "));
     write(said, now.error || refusal || (now.refused ? `${plural(now.refused, "token")} found no free page.` : ""));
     if (walker) walker.follow(now.says);
     picture.draw();
@@ -153,22 +148,21 @@ function render({ model, el }) {
   function drawPicture(width, fs) {
     const now = frame(), c = counts(now, get("page_size"), get("reserve")), name = chosen(now);
     picture.svg.setAttribute("aria-label", `Tables: ${Object.entries(now.tables).map(([x, table]) => `${x} has pages ${table.join(", ")}`).join("; ")}. ${tell(now)} With ${get("reserve")} reserved for each: ${c.unused} of ${c.reserved} empty.`);
-    const roomy = width > 50 * fs, tokens = width > 45 * fs;
+    const roomy = replayed || width > 50 * fs;
     marks.children[2].hidden = !now.wrote;
-    marks.children[3].hidden = tokens; // then it stands beside the bars
-    for (const mark of [...marks.children].slice(4)) mark.hidden = replayed || roomy; // then the buttons say it
     const lines = get("slots") > 512 ? 8 : 4, across = Math.ceil(get("slots") / lines), slot = width / across;
     const numbered = get("page_size") * slot <= 4 * fs; // no room in a page: numbers above, and at the left of a row
     const tall = (lines > 4 ? 1.2 : fs > 20 ? 1.5 : 1.8) * fs, gap = lines > 4 ? 2 : (numbered ? 1.15 : 2.3) * fs;
     let y = 0;
     cards((add) => {
-      y = drawWaste(add, now, c, name, width, fs, tokens);
+      y = drawWaste(add, now, c, name, width, fs);
       drawTables(add, now, name, width, y, fs, roomy);
-      y += (2 + 2 * Object.keys(now.tables).length) * fs;
+      y += (2.4 + 2 * Object.keys(now.tables).length + (roomy ? 0 : 2)) * fs;
+      add("head memory", "text", { class: "fac-t-name", x: 1, y: y + 1.2 * fs }, "3 the memory, page by page");
     });
-    const left = numbered ? Math.max(wide("page", 0.87 * fs), wide(String(pages()), 0.87 * fs)) + 0.7 * fs : 1;
+    const left = numbered ? wide(`page ${pages()}`, 0.8 * fs) + 0.5 * fs : 1;
     memory((add) => {
-      y = drawPages(add, now, c, name, { left, top: y + (numbered ? 3.6 : 1.7) * fs, tall, gap, slot: (width - left - 1) / across, across }, fs);
+      y = drawPages(add, now, c, name, { left, top: y + (numbered ? 4.8 : 3.2) * fs, tall, gap, slot: (width - left - 1) / across, across }, fs);
     });
     return y + 1.6 * fs;
   }
@@ -177,11 +171,11 @@ function render({ model, el }) {
 
   /** A row for each request: its name, its table, and what can be done with it. */
   function drawTables(add, now, name, width, top, fs, roomy) {
-    const row = 2 * fs, left = 10.4 * fs, chips_ = roomy ? ["fork: share its pages", "end: free its pages"] : ["fork", "end"], each = chips_.map((text) => (roomy ? wide(text, 0.87 * fs) + 0.6 * fs : 3.2 * fs)), tools = replayed ? 0 : each[0] + each[1] + 2.4 * fs, cell = 2.3 * fs, plate = cell - 0.5 * fs;
-    const most = Math.max(3, Math.min(8, Math.floor((width - left - tools) / cell) - (replayed ? 0 : 1)));
-    [[replayed || Object.keys(now.tables).length < 2 ? "request" : "request: press one", 0.4 * fs], ["page table: its pages, in order", left]].forEach(([says, x], i) => add(`head ${i}`, "text", { class: "fac-t-soft", x, y: top + 1.2 * fs }, says));
+    const row = 2 * fs, left = 10.4 * fs, chips_ = ["+ 1 token", "fork: share its pages", "end: free its pages"], each = chips_.map((text) => wide(text, 0.87 * fs) + 0.6 * fs), cell = 2.3 * fs, plate = cell - 0.5 * fs;
+    const most = Math.min(8, Math.floor((width - left) / cell)), names = Object.keys(now.tables), { holders } = counts(now, get("page_size"), get("reserve"));
+    add("head tables", "text", { class: "fac-t-name", x: 1, y: top + 1.4 * fs }, `2 page tables: whose pages, in order${replayed || names.length < 2 ? "" : " (press a request)"}`);
     Object.entries(now.tables).forEach(([x, table], i) => {
-      const y = top + 2 * fs + i * row, bar = { y, height: 1.6 * fs }, text = y + 1.15 * fs, wrong = now.wrong?.[x] ?? [];
+      const y = top + 2.2 * fs + i * row + (roomy || i <= names.indexOf(name) ? 0 : row), bar = { y, height: 1.6 * fs }, text = y + 1.15 * fs, wrong = now.wrong?.[x] ?? [];
       const choose = () => put(model, { chosen: x });
       add(`row ${x}`, "rect", { class: x === name ? "fac-pages-chosen" : "fac-grab", x: 1, width: left - 0.6 * fs, ...bar }, `choose ${x}`, choose);
       add(`colour ${x}`, "rect", { class: `fac-edge ${colour(now, x)}`, x: 0.4 * fs, y: y + 0.25 * fs, width: 1.1 * fs, height: 1.1 * fs });
@@ -190,31 +184,35 @@ function render({ model, el }) {
       shown.forEach((place, k) => {
         const at = left + k * cell, bad = wrong.some((token) => Math.floor(token / get("page_size")) === place);
         if (place >= 0) add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : x === name ? " fac-pages-own" : ""}`, x: at, width: plate, ...bar }, "", choose);
+        if (holders[table[place]] > 1) names.filter((who) => now.tables[who].includes(table[place])).forEach((who, j) => // in the colours of all who share it
+          add(`share ${x} ${place} ${j}`, "rect", { class: `fac-pages-shared ${colour(now, who)}`, x: at + 2 + (j * (plate - 4)) / holders[table[place]], y: y + 1.2 * fs, width: (plate - 4) / holders[table[place]], height: 0.3 * fs }, "shared"));
         add(`page ${x} ${place}`, "text", { class: "fac-t-small fac-t-chip", x: at + plate / 2, y: text, "text-anchor": "middle" }, place < 0 ? "…" : String(table[place]));
       });
       if (replayed || x !== name) return; // what can be done stands at the chosen one
-      const end = left + shown.length * cell, chips = [["+", end, plate, `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], [chips_[0], end + cell + 0.6 * fs, each[0], `fork ${x}`, once(() => fork(x))], [chips_[1], end + cell + fs + each[0], each[1], `end ${x}`, once(() => change(["free", x]))]];
-      for (const [says, at, w, title, does] of chips) {
-        add(`${says} ${x}`, "rect", { class: `fac-pages-chip${says === "+" ? " fac-pages-plus" : ""}`, x: at, width: w, rx: 4, ...bar }, title, does);
-        add(`says ${says} ${x}`, "text", { class: "fac-t-small fac-t-chip", x: at + w / 2, y: text, "text-anchor": "middle" }, says);
-      }
+      let at = roomy ? left + shown.length * cell + 0.6 * fs : 1;
+      const low = roomy ? 0 : row, chips = [[`press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs)], [`fork ${x}`, once(() => fork(x))], [`end ${x}`, once(() => change(["free", x]))]];
+      chips.forEach(([title, does], j) => {
+        add(`${j} ${x}`, "rect", { class: `fac-pages-chip${j ? "" : " fac-pages-plus"}`, x: at, width: each[j], rx: 4, y: y + low, height: bar.height }, title, does);
+        add(`says ${j} ${x}`, "text", { class: "fac-t-small fac-t-chip", x: at + each[j] / 2, y: text + low, "text-anchor": "middle" }, chips_[j]);
+        at += each[j] + 0.5 * fs;
+      });
     });
   }
 
   /** What is held by either way, to one scale: whose tokens they are, and what is held but empty. */
-  function drawWaste(add, now, c, name, width, fs, roomy) {
-    const reserve = get("reserve"), px = (width - 2) / Math.max(c.slots, c.reserved, 1), tall = 1.5 * fs, letters = [];
-    const sizes = (held, none) => `${plural(held, "slot")} held, ${none} empty (${percent(none, held)})`, fits = (text) => wide(text, 0.87 * fs) < width;
-    const whats = [`one block of ${reserve} each, room for the longest text`, `one block of ${reserve} each`], all = `${whats[0]}: ${sizes(c.reserved, c.unused)}`;
-    const says = [[`in pages: ${sizes(c.slots, c.empty)}`], fits(all) ? [all] : [`${whats.find(fits) ?? whats[1]}:`, sizes(c.reserved, c.unused)]], tops = [1.5, says[1].length > 1 ? 7.1 : 6].map((n) => n * fs);
-    says.forEach((lines, i) => lines.forEach((text, j) => add(`waste ${i} says ${j}`, "text", { class: "fac-t-small fac-t-name", x: 1, y: tops[i] - (0.4 + 1.1 * (lines.length - 1 - j)) * fs }, text)));
+  function drawWaste(add, now, c, name, width, fs) {
+    const reserve = get("reserve"), px = (width - 2) / Math.max(c.slots, c.reserved, 1), tall = 1.5 * fs;
+    const sizes = (many, each, none) => `${many} × ${each} = ${many * each} slots held, ${none} empty (${percent(none, many * each)})`, fits = (text) => wide(text, 0.87 * fs) < width;
+    const whats = [`one block of ${reserve} each, room for the longest text`, `one block of ${reserve} each`], blocks = c.reserved % reserve ? `${plural(c.reserved, "slot")} held, ${c.unused} empty (${percent(c.unused, c.reserved)})` : sizes(c.reserved / reserve, reserve, c.unused), all = `${whats[0]}: ${blocks}`;
+    const says = [[`in pages: ${sizes(c.pages, get("page_size"), c.empty)}`], fits(all) ? [all] : [`${whats.find(fits) ?? whats[1]}:`, blocks]], tops = [3.1, says[1].length > 1 ? 7.4 : 6.3].map((n) => n * fs);
+    add("head held", "text", { class: "fac-t-name", x: 1, y: 1.2 * fs }, "1 held memory (a slot: one token’s K and V)");
+    says.forEach((lines, i) => lines.forEach((text, j) => add(`waste ${i} says ${j}`, "text", { class: "fac-t-small", x: 1, y: tops[i] - (0.4 + 1.1 * (lines.length - 1 - j)) * fs }, text)));
     const block = (key, who, slots, from, y) => who.forEach((x, i) => add(`${key} ${i}`, "rect", { class: `fac-pages-share ${colour(now, x)}`, x: from, y: y + (i * tall) / who.length, width: slots * px, height: tall / who.length }, `${who.join(", ")}: ${plural(slots, "slot")}`));
     const empty = (key, slots, from, y) => {
       add(`${key} ground`, "rect", { class: "fac-waste", x: from, y, width: slots * px, height: tall }, `${plural(slots, "slot")} held, but empty`);
       add(`${key} stripes`, "path", { class: "fac-waste-stripes", d: hatching(from, y, slots * px, tall, slots * px < 8 ? 5 : 10) });
     };
     const outline = (key, slots, from, y) => add(key, "rect", { class: "fac-outline", x: from, y, width: slots * px, height: tall });
-    if (roomy) add("a slot", "text", { class: "fac-t-soft", x: width - 1, y: tops[0] - 0.4 * fs, "text-anchor": "end" }, "a slot holds one token’s K and V");
     const own = new Map(); // whose the filled slots are, shared ones once
     for (const [page, full] of Object.entries(c.filled)) {
       const who = Object.keys(now.tables).filter((x) => now.tables[x].includes(Number(page)));
@@ -223,16 +221,8 @@ function render({ model, el }) {
     let from = 1;
     for (const who of [...own.keys()].sort()) {
       block(`held ${who}`, who.split(" "), own.get(who), from, tops[0]);
-      const to = from + own.get(who) * px, last = letters.at(-1), thin = to - from < fs; // thin ones that lie side by side have one bracket
-      if (thin && last?.thin) [last.who, last.to] = [`${last.who}, ${who.replaceAll(" ", " + ")}`, to];
-      else letters.push({ who: who.replaceAll(" ", " + "), from, to, thin });
-      from = to;
+      from += own.get(who) * px;
     }
-    const places = spread(letters.map(({ from, to }) => (from + to) / 2), letters.map(({ who }) => wide(who, 0.87 * fs) + 0.5 * fs), 1, width), under = tops[0] + tall + 1;
-    letters.forEach(({ who, from, to }, i) => {
-      add(`part ${who}`, "path", { class: "fac-pages-lead", d: `${who.includes(",") ? `M${from} ${under}v3H${to}v-3M${(from + to) / 2} ${under + 3}` : `M${(from + to) / 2} ${under}`}L${places[i]} ${under + 0.4 * fs}` });
-      add(`whose ${who}`, "text", { class: who === name ? "fac-t-name" : "fac-t-small", x: places[i], y: tops[0] + tall + 1.3 * fs, "text-anchor": "middle" }, who);
-    });
     empty("held", c.empty, from, tops[0]);
     outline("waste 0", c.slots, 1, tops[0]);
     let at = 1, slots = 0;
@@ -289,7 +279,7 @@ function render({ model, el }) {
       const rest = many * wide - full;
       if (rest > 1) [stripes, wastes] = [stripes + hatching(x + full, y, rest, tall, rest < 8 ? 5 : 10), wastes + box(x + full, y, rest, tall)];
       if (wide > 4 * fs) {
-        const text = wide > 10 * fs ? `page ${page}: ${who.join(", ").replace(/, (?=\w$)/, " and ")}${who.length > 1 ? " share it" : ""}` : `${page}: ${who.join(" + ")}`, passed = now.copied?.[y > copyAt(1) ? 0 : 1] === page && copyAt(0) !== copyAt(1); // the arrow of a copy goes through here
+        const text = wide > 10 * fs ? `page ${page}: ${who.join(", ").replace(/, (?=\w$)/, " and ")}${who.length > 1 ? " share it" : ""}` : `${page}: ${who.join(" + ")}`, passed = now.copied && copyAt(0) !== copyAt(1); // the arrow of a copy goes through one of them
         add(`number ${page}`, "text", { class: "fac-t-small", x: x + (passed ? slot / 2 + 0.8 * fs : 1), y: y - 0.35 * fs }, text);
       }
     }
@@ -304,9 +294,9 @@ function render({ model, el }) {
       });
       for (let page = 0; page < Math.min(each, shown); page += every) add(`above ${page / every}`, "text", { class: "fac-t-soft", x: place(page)[0] + wide / 2, y: top - 2.25 * fs, "text-anchor": "middle" }, String(page));
       add("axis", "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: top - 2.25 * fs, "text-anchor": "end" }, "page");
-      for (let page = each; page < shown; page += each) add(`row ${page / each}`, "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: place(page)[1] + tall / 2 + 0.3 * fs, "text-anchor": "end" }, String(page));
+      for (let page = each; page < shown; page += each) add(`row ${page / each}`, "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: place(page)[1] + tall / 2 + 0.3 * fs, "text-anchor": "end" }, `page ${page}`);
     }
-    if (slot >= 8) for (const [page, full] of Object.entries(c.filled)) for (let i = 1; i < full; i += 1) ticks += `M${(place(page)[0] + i * slot).toFixed(1)} ${place(page)[1]}v${tall / 3}`; // above its number
+    if (slot >= 8) for (const [page, full] of Object.entries(c.filled)) for (let i = 1; i < full; i += 1) ticks += `M${(place(page)[0] + i * slot).toFixed(1)} ${place(page)[1]}v${tall}`;
     const own = [...(now.tables[name] ?? [])].sort((a, b) => a - b);
     while (own.length) {
       const first = own.shift();
@@ -332,7 +322,9 @@ function render({ model, el }) {
       const from = y2 < y1 ? y1 : y1 + tall, lane = edge + Math.min(gap / 2, 0.62 * fs) - (down ? gap : 0), tip = edge + (down ? 5 : -5);
       add(`copy ${now.copied}`, "path", { class: "fac-pages-copy", pathLength: 1, d: `M${x1} ${from}V${lane}H${x2}V${tip}` });
       add("tip", "path", { class: "fac-pages-tip", d: "M0 0L-9 -5V5z", transform: `translate(${x2} ${tip}) rotate(${down ? 90 : -90})` });
-      if (gap > 0.7 * fs) chip(add, "copied", slot * across > 55 * fs && now.wrote ? `copied, then ${now.wrote[0]} wrote` : "copied", (x1 + x2) / 2, lane, fs);
+      const op = get("operations").at(-1), many = replayed ? now.wrote?.[2] : op?.[0] === "append" && (now.lengths[op[1]] - op[2]) % size, one = many > 0 ? `${plural(many, "slot")} copied` : "copied";
+      if (many > 0) add("copies", "rect", { class: "fac-pages-copies", x: place(now.copied[1])[0], y: y2, width: (many * wide) / size, height: tall }, one);
+      if (gap > 0.7 * fs) chip(add, "copied", slot * across > 55 * fs && now.wrote ? `${one}, then ${now.wrote[0]} wrote` : one, (x1 + x2) / 2, lane, fs);
     }
     return bottom;
   }
@@ -343,7 +335,7 @@ function render({ model, el }) {
     const left = end + 10 * fs > slot * across; // no room for the words behind it
     add("measure", "path", { class: "fac-pages-measure", d: `M${from} ${top}V${y + 0.35 * fs}M${from} ${y}H${end}V${top}` });
     add("size", "text", { class: "fac-t-small", x: end + (left ? -0.8 : 0.8) * fs, y: y + 0.3 * fs, "text-anchor": left ? "end" : "start" }, says);
-    if (!replayed) add("knob", "circle", { class: "fac-knob fac-across", cx: end, cy: y, r: 0.42 * fs }, "drag: slots of a page", (x) => (dragged = true) && put(model, { page_size: nearest(SIZES, Math.max(1, x - from) / slot) }));
+    if (!replayed) add("knob", "circle", { class: "fac-knob fac-across", cx: end, cy: y, r: 0.42 * fs }, "drag: slots per page", (x) => (dragged = true) && put(model, { page_size: nearest(SIZES, Math.max(1, x - from) / slot) }));
   }
 
   onChanges(model, ["operations", "frames", "page_size", "slots", "reserve", "step", "chosen"], draw);

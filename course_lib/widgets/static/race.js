@@ -9,7 +9,7 @@ const clamp = (x) => Math.max(0, Math.min(1, x));
 function render({ model, el }) {
   const get = (name) => model.get(name), race = raceCanvas(get), { layer, canvas, data, b, chip, wall, slots, place, blank } = race;
   const fixed = Object.keys(data().replays).length > 0; // a replay has the sizes that it has
-  let width = 0, clock = 0, playing = 0, visible = true, soon = 0;
+  let width = 0, clock = 0, playing = 0, visible = true, soon = 0, met = false;
   const over = s("svg", { class: "fac-race-over", role: "img" });
   const stage = part("race-picture", h("div", { class: "fac-race" }, layer, canvas, over));
   const head = h("p", { class: "fac-race-title" }), words = h("p", { class: "fac-race-words fac-soft" }), voice = announcer();
@@ -31,7 +31,7 @@ function render({ model, el }) {
     soon = setTimeout(() => race.lanes.forEach((lane) => lane.group), 25); // while nobody waits
   }
   function frame(lane, number) {
-    const { fs, lw, tw, H, panelH, tape, thin, scale, base } = race.box, { x, y, panel, bill } = lane, naive = lane.name === "naive", last = number === race.lanes.length - 1, title = data().titles[lane.name];
+    const { fs, lw, tw, H, panelH, tape, scale } = race.box, { x, y, panel, bill } = lane, naive = lane.name === "naive", last = number === race.lanes.length - 1, title = data().titles[lane.name];
     const nodes = [
       text(x, y + 1.2 * fs, "fac-race-head", title),
       text(x + lw, y + 1.75 * fs, "fac-race-score", [v("tspan", { class: "fac-race-out" }, null, { ref: (node) => (lane.outText = node) }), v("tspan", {}, " of O written")], { "text-anchor": "end" }),
@@ -55,11 +55,7 @@ function render({ model, el }) {
     const px = tw / race.axis, badge = race.badges.length < 2 ? "" : wide(`${title}${lane.badge}`, 0.9 * fs) > tw - 6 * fs ? lane.badge.split(" from ")[0] : lane.badge;
     nodes.push(text(0, lane.named, "fac-race-name", [v("tspan", {}, title), v("tspan", { class: `fac-race-tag${data().replays[lane.name] ? " fac-race-real" : ""}`, dx: 8 }, badge)], {}, (node) => (lane.nameText = node)), text(tw, bill - 0.45 * fs, "fac-race-soft", null, { "text-anchor": "end" }, (node) => (lane.endText = node)));
     nodes.push(v("rect", { class: "fac-race-edge", x: 0, y: bill, width: tw, height: tape }), text(0, 0, "fac-race-odometer", null, {}, (node) => (lane.odometer = node)));
-    if (get("caches")) {
-      const low = bill + tape + thin + 1.45 * fs, seen = naive || fixed ? null : data().recorded.find((r) => r.n === get("n") && r.d === get("d") && r.causal === get("causal") && !get("decode") && b() === 2);
-      nodes.push(v("rect", { class: "fac-race-panel", x: 0, y: bill + tape + 4, width: tw, height: thin }), text(0, low, "fac-race-small", null, {}, (node) => (lane.leastText = node)));
-      if (seen) nodes.push(v("g", {}, [v("path", { class: "fac-race-measured", d: `M${seen.bytes * px} ${bill + tape + 1}l5 5l-5 5l-5 -5z` }, [v("title", {}, seen.label)]), text(race.box.width, low, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`, { "text-anchor": "end" })], { ref: (node) => (lane.seen = node) }));
-    }
+    if (desk) nodes.push(...thinTape(text, lane, race, get));
     const unseen = (name) => v("rect", { class: `fac-race-${name}`, visibility: "hidden" }, null, { ref: (node) => (lane[name] = node) });
     const hit = hold("rect", { x: 0, y: bill - 4, width: tw, height: tape + 8, class: "fac-race-scrub" }, (x2) => (asks(lane) ? put(model, { flag: clamp(x2 / tw) }) : seek((x2 / tw) * (race.axis / (chip().gb_per_s * 1e9)))));
     hit.on = { move: (e) => e.buttons || point(lane, (e.clientX - over.getBoundingClientRect().left) / px), leave: () => point(lane, -1) };
@@ -85,7 +81,7 @@ function render({ model, el }) {
       if (t === "Q" && get("decode")) continue;
       const tall = Math.min(p.h, get(trait) * scale);
       nodes.push(v("path", { class: "fac-race-tile", d: `M${p.x - 5} ${p.y + tall}h${p.w + 10}` }));
-      nodes.push(...knob(p.x + p.w / 2, p.y + tall, "rim", (_, y) => set({ [trait]: nearest(TILES, Math.max(1, y - p.y) / scale) }), `drag: rows of a ${t} tile`, trait), ...tileName(text, over, race, p, p.y + tall, trait, get));
+      nodes.push(...knob(p.x + p.w / 2, p.y + tall, "rim", (_, y) => set({ [trait]: nearest(TILES, Math.max(1, y - p.y) / scale) }), `drag: rows of a ${t} tile`, trait), tileName(text, race, trait, get));
     }
     if (!get("caches")) return nodes;
     const chips = Object.entries(data().gpus), side = race.box.zoom ** 2 / race.box.deskH / b();
@@ -101,18 +97,21 @@ function render({ model, el }) {
   function plant() {
     const lane = race.lanes.at(-1), planted = get("flag") >= 0;
     stage.classList.toggle("fac-race-fresh", !clock);
+    met ||= clock > 0 || planted || !lane.flagged;
+    el.classList.toggle("fac-race-asks", !met); // first the flag: then all else can be dragged, too
     if (!lane.flagged) return;
-    const { tw, fs, tape, stacked } = race.box, x = Math.max(0, get("flag")) * tw, y = lane.bill, left = x > race.box.width / 2, far = (left ? -4 : 4) * fs, tall = (stacked ? 1.7 : 2) * fs, top = y - tall - 5;
-    const cloth = { class: "fac-race-grab", d: `M${x} ${top}l${far} ${tall / 2}l${-far} ${tall / 2}z` };
+    const { tw, fs, tape, stacked } = race.box, x = planted ? get("flag") * tw : 1, y = lane.bill, left = x > race.box.width / 2, far = (left ? -4 : 4) * fs, tall = (stacked ? 1.7 : 2) * fs, top = y - tall - 5;
+    lane.led = !stacked && (!clock || planted) && !left && x < 9 * fs; // the flag stands on the tape's name: its words say it
+    const inside = planted ? 0 : wide(verdict(race, lane, -1, false, data().titles[lane.name]), 1.06 * fs) + 3.6 * fs, tip = planted ? far : -0.6 * fs; // a flag that waits bears what is asked of it
+    const cloth = { class: "fac-race-grab", d: `M${x} ${top}h${inside}l${tip} ${tall / 2}l${-tip} ${tall / 2}h${-inside}z` };
     const grab = clock ? v("path", cloth) : hold("path", cloth, (px) => put(model, { flag: clamp(px / tw) }));
     lane.flagText = null;
-    const [sx, sy, anchor] = stacked && planted ? [tw, lane.named, "end"] : [x + 1.12 * far, top + 0.65 * tall, left ? "end" : "start"];
+    const [sx, sy, anchor] = !planted ? [x + 2.4 * fs, top + 0.67 * tall, "start"] : stacked ? [tw, lane.named, "end"] : [x + 1.12 * far, top + 0.65 * tall, left ? "end" : "start"];
     const says = text(sx, sy, "fac-race-verdict", null, { "text-anchor": anchor }, (node) => (lane.flagText = node));
     renew(lane.flagged, { class: planted ? "" : "fac-race-unset" });
-    lane.led = !stacked && (!clock || planted) && !left && x < 9 * fs; // the flag stands on the tape's name: its words say it
     renew(lane.nameText, { display: lane.led ? "none" : "inline" });
     patch(lane.flagged, clock && !planted ? [] : [
-      v("path", { class: "fac-race-flag", d: `M${x} ${y + (planted ? tape : 0)}V${top}` }), grab,
+      v("path", { class: "fac-race-flag", d: `M${x} ${y + tape}V${top}` }), grab,
       v("path", { ...way({ cx: 0, cy: 0, class: "" }), transform: `translate(${x + 0.36 * far} ${top + tall / 2}) scale(1.7)` }), says], held);
   }
   race.again = () => draw();
@@ -126,20 +125,20 @@ function render({ model, el }) {
     for (const lane of race.lanes) {
       const over = lane.ends <= clock;
       const given = !clock && lane.name === "naive" && race.lanes.length > 1; // what the other is guessed against
-      write(lane.odometer, clock ? bytesText(Math.round(lane.now)) : given ? `ends at ${bytesText(lane.total)}` : "");
+      write(lane.odometer, clock ? amount(lane.now) : given ? `ends at ${amount(lane.total)}` : "");
       const x = ((given ? lane.total : lane.now) / race.axis) * tw, room = x + 6.6 * fs < tw, { bill, rise } = lane; // a number stands at its tape's head, at the end above it
       renew(lane.odometer, { x: room ? x + 0.5 * fs : x, y: room ? bill + 0.5 * race.box.tape + 0.42 * fs : bill - 0.45 * fs - rise, "text-anchor": room ? "start" : "end" });
-      write(lane.endText, clock && room && lane.name === "naive" ? `ends at ${bytesText(lane.total)}` : "");
+      write(lane.endText, clock && room && lane.name === "naive" ? `ends at ${amount(lane.total)}` : "");
       write(lane.outText, writtenOf(lane));
-      if (lane.flagText) write(lane.flagText, verdict(race, lane, mark, over, data().titles[lane.name]));
+      if (lane.flagText) judge(race, lane, mark, over, data().titles[lane.name]);
       if (lane.leastText) write(lane.leastText, clock ? `thin: at least ${bytesText(Math.round(lane.least0))} of it must cross HBM` : "thin: what of it must cross HBM");
       if (lane.seen) renew(lane.seen, { visibility: clock ? "visible" : "hidden" });
-      write(lane.statusText, !clock ? "" : lane.current ? doing(lane, lane.current, get("caches") ? race.box.lw : lane.x + race.box.lw - lane.statusX, fs) : over ? "done" : "");
+      write(lane.statusText, !clock ? get("caches") ? "" : "empty" : lane.current ? doing(lane, lane.current, get("caches") ? race.box.lw : lane.x + race.box.lw - lane.statusX, fs) : over ? "done" : "");
       for (const [t, node] of Object.entries(lane.wearText)) {
         const size = t === "s" ? lane.scores : race.box.n * race.box.d * b() * ("qo".includes(t) && get("decode") ? 1 / race.box.n : 1), times = (lane.reads[t] ?? 0) / size;
-        write(node, times > 0.04 ? `×${times < 10 ? Number(times.toFixed(1)) : short(times, 3)}` : "");
+        write(node, !clock && "os".includes(t) ? "empty" : !"qo".includes(t) && times > 0.04 ? `${t === "s" ? "moved " : lane.at.v.x - lane.at.k.x > 5 * fs ? "read " : ""}${times < 10 ? Number(times.toFixed(1)) : short(times, 3)} ×` : "");
       }
-      write(lane.timesText, clock && !get("decode") ? `×: times moved${Object.values(lane.wear).some((times) => times > 1) && lane.at.s.x - lane.x > 21 * fs ? "; fringe: re-reads, not to scale" : ""}` : "");
+      write(lane.timesText, Object.values(lane.wear).some((times) => times > 1) ? "fringe: re-reads" : "");
       if (lane.deskText) write(lane.deskText, lane.name === "naive" && lane.current ? `a tile of ${lane.current.tensor.toUpperCase()}` : "");
     }
     const other = race.lanes[1];
@@ -161,11 +160,6 @@ function render({ model, el }) {
     if (i >= lane.done) i = -1;
     outline(lane.mark, lane, lane.events[i]);
     write(words, i < 0 ? sentence() : `${data().titles[lane.name]}, event ${i + 1} of ${lane.events.length}: ${says(lane, lane.events[i])}, ${bytesText(lane.events[i].bytes)}.`);
-  }
-  /** What can be dragged here. */
-  function handled() {
-    const last = race.lanes.at(-1), tiled = last.name !== "naive";
-    return `To drag: the corner of S${tiled ? `, the edge of the ${get("decode") ? "" : "Q tile or of the "}K tile${get("caches") ? ", the wall of shared memory (another GPU)" : ""}` : ""}.`;
   }
   const sentence = () => raceSays(race, clock, get);
   const spoken = () => `${head.textContent}. ${clock && clock < race.end ? `${race.lanes.map((lane) => `${data().titles[lane.name]}: ${lane.statusText.textContent}`).join(" · ")}. ` : ""}${words.textContent}`;
@@ -242,12 +236,12 @@ function render({ model, el }) {
   const speed = select("speed", SPEEDS.map((x) => [x, `×${x}`]), (value) => put(model, { speed: Number(value) }));
   const causal = checkbox("causal", (value) => set({ causal: value })), decode = checkbox("decode: Q is one row", (value) => set({ decode: value })), caches = checkbox("show caches and shared memory", (value) => put(model, { caches: value }));
   const mine = (node) => (fixed ? null : node);
-  const hint = h("p", { class: "fac-soft fac-race-hint" }), rate = h("p", { class: "fac-soft fac-race-rate" });
-  const rest = more(fixed ? "single steps, speed, GPU" : "single steps, speed, GPU, tiles, causal, decode", mine(hint),
-    h("div", { class: "fac-row" }, h("button", { type: "button", onclick: () => step(-1) }, "◀ Step"), h("button", { type: "button", onclick: () => step(1) }, "Step ▶"), speed.row, gpus.row, mine(causal.row), mine(decode.row)),
+  const rate = h("p", { class: "fac-soft fac-race-rate" });
+  const rest = more(fixed ? "steps, speed, GPU, caches" : "steps, speed, GPU, caches, tiles, causal, decode",
+    h("div", { class: "fac-row" }, h("button", { type: "button", onclick: () => step(-1) }, "◀ Step"), h("button", { type: "button", onclick: () => step(1) }, "Step ▶"), speed.row, gpus.row, mine(causal.row), mine(decode.row), caches.row),
     h("div", { class: "fac-fields" }, mine(fields.block_q.node), mine(fields.block_k.node), fields.at_once.node, mine(fields.d.node), flagField.node), rate);
   for (const trait of ["block_q", "block_k"]) fields[trait].node.querySelector("input[type=text]").setAttribute("aria-label", fields[trait].node.textContent), fields[trait].node.querySelector("label").replaceChildren("B", h("sub", {}, trait.at(-1)), `, rows of a ${trait.at(-1).toUpperCase()} tile`);
-  root(model, el, head, stage, words, part("race-tape", h("div", { class: "fac-row fac-race-play" }, button, h("label", { class: "fac-race-time" }, h("span", {}, "bytes moved"), seekBar), mine(fields.n.node), caches.row)), rest, voice.node);
+  root(model, el, head, stage, words, part("race-tape", h("div", { class: "fac-row fac-race-play" }, button, h("label", { class: "fac-race-time" }, h("span", {}, "bytes moved"), seekBar), mine(fields.n.node))), rest, voice.node);
 
   function follow() {
     for (const f of [...Object.values(fields), flagField]) f.follow();
@@ -256,7 +250,6 @@ function render({ model, el }) {
     causal.node.checked = get("causal");
     decode.node.checked = get("decode");
     caches.node.checked = get("caches");
-    write(hint, handled());
     flagField.node.hidden = clock > 0 || race.lanes.length < 2;
   }
   const redraw = () => (stop(), build(), follow());

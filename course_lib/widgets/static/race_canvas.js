@@ -98,7 +98,7 @@ function raceCanvas(get) {
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
     // the same for nearly every N: a picture that grows under the hand costs a layout of the page, too
     const H = Math.min(big ? (caches ? 180 : 350) : count === 1 ? 300 : stacked ? 106 : caches ? 225 : 228, (lw - 11.6 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base, wear = 2.1 * fs;
-    const headH = (caches ? 3.4 : 2.3) * fs, panelH = H + 4.5 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 2.5 * fs);
+    const headH = (caches ? 3.4 : 2.3) * fs, panelH = H + 4.8 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 2.5 * fs);
     const tape = 1.8 * fs, thin = caches ? 0.65 * fs : 0, rows = stacked ? count : 1, tops = rows * (laneH + 0.6 * fs) + 0.2 * fs;
     let y = tops;
     race.lanes.forEach((lane, i) => {

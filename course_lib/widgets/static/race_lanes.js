@@ -114,8 +114,8 @@ function says(lane, e) {
 
 /** The longest of its words that have room. */
 function doing(lane, e, room, fs) {
-  const whole = says(lane, e), said = [whole, whole.replace(/^program \d+, /, ""), whole.split(": ").at(-1)];
-  return said.find((text) => wide(text, 0.83 * fs) < room) ?? said[2].split(", ").at(-1);
+  const whole = says(lane, e), own = whole.replace(/^program \d+, /, ""), said = [whole, own, own.replace(/^\w+ (\w+) rows/, "$1"), own.split(": ").at(-1)];
+  return said.find((text) => wide(text, 0.76 * fs) < room) ?? said[3].split(", ").at(-1);
 }
 
 const raceRate = (race, clock, get) => `The clock, ${timeText(clock)} of ${timeText(race.end)}, is bytes ÷ ${race.chip().gb_per_s} GB/s (${get("gpu")}), not measured time.`;
@@ -143,15 +143,15 @@ const SLOT = 1.1; // of the letters' height
 function chipOf(text, lane, { box: { fs, lw } }) {
   const { x, chipY } = lane, naive = lane.name === "naive";
   lane.slots = {};
-  let left = x + 5.6 * fs;
+  let left = x + 5.3 * fs;
   const nodes = [v("rect", { class: "fac-race-chip", x, y: chipY, width: lw, height: 2 * fs, rx: 4 }), text(x + 0.7 * fs, chipY + 1.35 * fs, "fac-race-name", "on chip")];
   for (const t of naive ? ["a tile"] : [...ORDER, "s"]) {
     const name = naive ? t : t.toUpperCase();
-    nodes.push(text(left, chipY + 1.33 * fs, "fac-race-soft", name));
-    left += wide(name, 0.83 * fs) + 0.4 * fs;
+    if (!naive) nodes.push(text(left, chipY + 1.33 * fs, "fac-race-soft", name));
+    left += naive ? 0 : wide(name, 0.83 * fs) + 0.4 * fs;
     lane.slots[t] = { x: left, y: chipY + 0.45 * fs, w: SLOT * fs, h: SLOT * fs };
     nodes.push(v("rect", { class: "fac-race-slot", x: left, y: chipY + 0.45 * fs, width: SLOT * fs, height: SLOT * fs }));
-    left += (SLOT + 0.6) * fs;
+    left += (SLOT + 0.45) * fs;
   }
   lane.statusX = left + 0.3 * fs;
   return nodes;
@@ -163,16 +163,16 @@ function raceTitle(race, clock, get) {
   const done = writtenOf, scores = (lane) => lane.events.reduce((sum, e) => sum + (isScore(e.tensor) ? e.bytes : 0), 0);
   if (!two) {
     if (!clock) return `What does ${name(one)} move?`;
-    if (clock < race.end) return `${bytesText(Math.round(one.now))} moved, ${done(one)} of O written`;
-    return `${first(name(one))} moves ${bytesText(one.total)}${scores(one) ? `, ${Math.round((100 * scores(one)) / one.total)} % of it S and P` : ""}`;
+    if (clock < race.end) return `${amount(one.now)} moved, ${done(one)} of O written`;
+    return `${first(name(one))} moves ${amount(one.total)}${scores(one) ? `, ${Math.round((100 * scores(one)) / one.total)} % of it S and P` : ""}`;
   }
-  if (!clock) return `${one.name === "naive" ? `${first(name(one))} moves ${bytesText(one.total)}. ` : ""}Where will ${name(two)}'s tape end?`;
+  if (!clock) return `${one.name === "naive" ? `${first(name(one))} moves ${amount(one.total)}. ` : ""}How much will ${name(two)} move?`;
   if (race.difference != null && race.lanes[1].events[race.difference]?.t0 <= clock) return `${first(name(two))} leaves the right path at event ${race.difference + 1}`;
   const [short_, long] = one.total < two.total ? [one, two] : [two, one], times = long.total / short_.total;
-  if (bytesText(Math.round(one.now)) === bytesText(Math.round(two.now)) && clock < race.end) return `After ${bytesText(Math.round(one.now))} each: ${name(two)} has written ${done(two)} of O, ${name(one)} ${done(one)}`;
+  if (amount(one.now) === amount(two.now) && clock < race.end) return `After ${amount(one.now)} each: ${name(two)} has ${done(two)} of O, ${name(one)} ${done(one)}`;
   if (clock < race.end) return `Of O, ${name(two)} has written ${done(two)}, ${name(one)} ${done(one)}`;
-  if (times < 1.02) return `${first(name(one))} and ${name(two)} move ${times === 1 ? "" : "nearly "}the same: ${bytesText(one.total)}${times === 1 ? "" : ` and ${bytesText(two.total)}`}`;
-  return `For the same O, ${name(long)} moves ${short(times, 3)} × the bytes of ${name(short_)}`;
+  if (times < 1.02) return `${first(name(one))} and ${name(two)} move ${times === 1 ? "" : "nearly "}the same: ${amount(one.total)}${times === 1 ? "" : ` and ${amount(two.total)}`}`;
+  return `For the same O, ${name(long)} moves ${short(times, 3)}\u00a0× the bytes of ${name(short_)}`;
 }
 
 /** What the tapes count, in words; with the caches drawn, what of it HBM carries. */
@@ -187,32 +187,51 @@ function raceSays(race, clock, get) {
   return `${asked}. HBM itself carries at least ${[...new Set(least)].join(" and ")} of ${least.length > 1 && least[0] === least[1] ? "either" : "it"}; ${rest}.${wrong}`;
 }
 
+const amount = (bytes) => bytesText(Number(bytes.toPrecision(3)));
 const timeText = (seconds) => (seconds < 1e-3 ? `${short(seconds * 1e6, 3)} µs` : `${short(seconds * 1e3, 3)} ms`);
 
 /** What the flag asks for, and what has come of the prediction so far. */
 function verdict({ box: { tw, fs, stacked }, axis }, lane, mark, over, title) {
   const whose = lane.led && mark < axis / 2 ? `${title}: ` : "";
-  if (mark < 0) return `${whose}drag ${stacked ? "to this tape's end" : "it to where this tape will end"}`;
+  if (mark < 0) return `${whose}drag me to where this tape will end`;
   const flag = Math.max(1, mark), low = lane.now > flag, times = low ? lane.total / flag : flag / lane.total;
-  const came = !over ? (low ? "too low" : "") : times < 1.02 ? "right" : `${short(times, 3)} × too ${low ? "low" : "high"}`;
-  const says = `${bytesText(flag)}${came && `, ${came}`}`, words = ["your flag: ", "you: "].map((who) => who + says);
+  const came = !over ? (low ? "already passed" : "") : times < 1.02 ? "right" : `${short(times, 3)} × too ${low ? "low" : "high"}`;
+  const says = `${amount(flag)}${came && `, ${came}`}`, words = ["your flag: ", "you: "].map((who) => who + says);
   return whose + ((stacked ? words.find((text) => wide(text, fs) < tw - 9 * fs) : words[0]) ?? says);
+}
+
+/** What of a tape must cross HBM, below it, and what counters saw. */
+function thinTape(text, lane, { box: { tape, thin, tw, fs, width }, axis, data, b }, get) {
+  const y = lane.bill + tape, low = y + thin + 1.45 * fs, modelled = lane.name !== "naive" && !Object.keys(data().replays).length && !get("decode") && b() === 2;
+  const seen = modelled && data().recorded.find((r) => ["n", "d", "causal"].every((trait) => r[trait] === get(trait)));
+  return [
+    v("rect", { class: "fac-race-panel", x: 0, y: y + 4, width: tw, height: thin }), text(0, low, "fac-race-small", null, {}, (node) => (lane.leastText = node)),
+    ...(seen ? [v("g", {}, [v("path", { class: "fac-race-measured", d: `M${(seen.bytes * tw) / axis} ${y + 1}l5 5l-5 5l-5 -5z` }, [v("title", {}, seen.label)]), text(width, low, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`, { "text-anchor": "end" })], { ref: (node) => (lane.seen = node) })] : []),
+  ];
+}
+
+/** Write it; where it has a line of its own, above the flag. */
+function judge(race, lane, mark, over, title) {
+  const { tw, fs, stacked } = race.box, says = verdict(race, lane, mark, over, title), x = (mark / race.axis) * tw + wide(says, 0.5 * fs);
+  write(lane.flagText, says);
+  if (stacked && mark >= 0) renew(lane.flagText, { x: Math.min(tw, Math.max(wide(`${title}${says}`, fs) + 1.4 * fs, x)) });
 }
 
 /** The name of S's corner: inside S, or right of a small one, where room is. */
 function cornerName(text, over, { box }, S, lane) {
-  const { fs } = box, right = lane.x + box.lw - S.x - S.w - 1.2 * fs, inside = S.w - 1.4 * fs >= right;
+  const { fs } = box, right = lane.x + box.lw - S.x - S.w - 1.2 * fs, inside = S.w - 1.4 * fs >= right, low = S.h < 3 * fs ? 2.4 : -0.8; // one row of S has no inside
   const says = handleSays(over, "n", Math.max(S.w - 1.4 * fs, right), `N = ${box.n}`, `N ${box.n}`);
-  return text(S.x + S.w + (inside ? -0.7 : 0.8) * fs, S.y + S.h + (inside ? -0.6 : 0.3) * fs, "fac-t-hand", says, { "text-anchor": inside ? "end" : "start", "data-names": "n" });
+  return text(S.x + S.w + (inside ? -0.9 : 0.8) * fs, S.y + S.h + (inside ? low : 0.3) * fs, "fac-t-hand fac-race-pill", says, { "text-anchor": inside ? "end" : "start", "data-names": "n" });
 }
 
-/** The name of a tile's edge, between the strips of Q and K, as K's fringe grows at its right; that it can be dragged is asked before the first move. */
-function tileName(text, over, { box: { fs, scale }, lanes }, p, y, trait, get) {
-  const { q, k } = lanes.at(-1).at, rows = get(trait), far = (at) => Math.max(at.w / 2 + 7, 0.85 * fs), right = q.x + q.w / 2 + far(q), left = k.x + k.w / 2 - far(k), ofK = trait === "block_k";
-  const low = (y) => Math.max(y, p.y + 1.1 * fs), other = low(q.y + Math.min(q.h, get("block_q") * scale)), near = ofK && !get("decode") && Math.abs(low(y) - other) < 2 * fs;
-  const x = ofK ? left : right, beside = near ? other + 2 * fs : low(y), room = left - right, says = [` = ${rows}`, ` ${rows}`].find((words) => 6.2 * (3 + words.length) < room);
+/** The name of a tile's edge, between the strips of Q and K, as K's fringe grows at its right; two at one height, one below the other. */
+function tileName(text, { box: { fs, scale }, lanes }, trait, get) {
+  const { q, k } = lanes.at(-1).at, room = k.x + k.w / 2 - q.x - q.w / 2 - Math.max(q.w + 4, 1.7 * fs), rows = get(trait), ofK = trait === "block_k";
+  const edge = (at, rows) => Math.max(at.y + Math.min(at.h, get(rows) * scale), at.y + 1.1 * fs), own = edge(ofK ? k : q, trait), other = edge(ofK ? q : k, ofK ? "block_q" : "block_k");
+  const near = !get("decode") && Math.abs(own - other) < 1.3 * fs, y = near ? (own + other) / 2 + (ofK ? 0.65 : -0.65) * fs : own;
+  const says = [` = ${rows}`, ` ${rows}`].find((words) => 6.2 * (3 + words.length) < room);
   const name = says ? [["B"], [trait.at(-1), { dy: "0.3em", "font-size": "75%" }], [says, { dy: "-0.225em" }]] : [[7 * String(rows).length < room ? rows : ""], [""], [""]];
-  return [text(x, beside - 0.25 * fs, "fac-t-hand fac-race-ask", over.facDragged?.has(trait) || room < 2.4 * fs ? "" : "drag:", { "text-anchor": ofK ? "end" : "start" }), text(x, beside + 0.75 * fs, "fac-t-hand", name.map(([words, more]) => v("tspan", more ?? {}, String(words))), { "data-names": trait, "text-anchor": ofK ? "end" : "start" })];
+  return text((q.x + q.w / 2 + k.x + k.w / 2) / 2, y + 0.3 * fs, "fac-t-hand", name.map(([words, more]) => v("tspan", more ?? {}, String(words))), { "data-names": trait, "text-anchor": "middle" });
 }
 
 // What the picture asks for, as plain objects; nodes that are there are changed, for to make one takes longer.
