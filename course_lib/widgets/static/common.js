@@ -263,6 +263,7 @@ function player(model, el, { last, move, every = () => 900 }) {
     seek.setAttribute("aria-valuetext", says);
     previous.disabled = step === 0;
     next.disabled = step >= last();
+    next.classList.toggle("fac-go", step === 0); // what is to be done first
   };
   return { node: h("div", { class: "fac-row" }, previous, next, play, reset, seek), follow, stop };
 }
