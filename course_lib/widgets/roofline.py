@@ -192,7 +192,7 @@ class RooflineChart(CourseWidget):
         for label, (_, colour, _) in self.points.items():
             x = self.intensity(label)
             axes.plot(x, self.attainable(x), "|", ms=18, mew=4, color=hex_of(colour))
-            shift = ((-10, 6), (8, -18))[label.startswith("decode")] if x < ridge else (0, -24)
+            shift = ((-10, 6), (8, -18))[label.startswith("decode")] if x < ridge else (0, 10)
             axes.annotate(
                 label, (x, self.attainable(x)), shift, textcoords="offset points",
                 color=text_colour(colour),
