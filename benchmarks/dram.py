@@ -1,11 +1,12 @@
 """How many bytes cross DRAM and L2? Hardware counters of one call, over N. (GPU, ncu)
 
-    python benchmarks/dram.py [--out FOLDER] [--parts shapes sweep naive orders]
+    python benchmarks/dram.py [--out FOLDER] [--parts shapes sweep naive orders rungs]
 
 shapes: SDPA's kernels at the shapes that lesson 04 tells about, three times each.
 sweep:  SDPA flash, the lesson's plain kernel and the public operator, N from 1k to 128k.
 naive:  eager attention beside the model of six trips.
 orders: one kernel, with its programs and its walk over the keys in different orders.
+rungs:  the first and the last rung of the forward ladder, as lesson 08 times them.
 
 Batch 1, head_dim 128, bf16. All caches are emptied before every kernel; clocks are left alone.
 """
@@ -13,6 +14,7 @@ Batch 1, head_dim 128, bf16. All caches are emptied before every kernel; clocks 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 from collections.abc import Callable, Iterator
@@ -20,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _bench import RECORDS, header, need_gpu, save, sdpa, table
+from _bench import KERNELS, RECORDS, fingerprint, header, need_gpu, save, sdpa, table
 
 import course_lib  # noqa: F401  first: it chooses Triton's mode
 from course_lib.accounting.traffic import (
@@ -30,6 +32,7 @@ from course_lib.accounting.traffic import (
     naive_four_trips,
 )
 
+NAME = "h100_dram_traffic"
 HEAD_DIM, HEADS, BLOCK_Q = 128, 8, 128
 LENGTHS = tuple(1024 * 2**i for i in range(8))  # 1k ... 128k
 SHAPES = (  # n, heads, causal: what lesson 04 tells about
@@ -40,8 +43,9 @@ SHAPES = (  # n, heads, causal: what lesson 04 tells about
     (131072, 8, False),
     (131072, 8, True),
 )
-PARTS = ("shapes", "sweep", "naive", "orders")
-REPEATS = 3  # of each shape
+PARTS = ("shapes", "sweep", "naive", "orders", "rungs")
+REPEATS = 3  # of each shape and rung
+ROWS = {"plain kernel": 64, "1 by_mask": 64, "8 specialised": 192}  # of a Q tile, or BLOCK_Q
 PART = "COURSE_DRAM_PART"  # set in the run under ncu
 
 
@@ -60,6 +64,9 @@ def plan(part: str) -> Iterator[dict[str, Any]]:
     elif part == "naive":
         for n in (1024, 2048, 4096, 8192, 16384):
             yield {"kernel": "eager naive", "n": n, "heads": HEADS, "causal": False}
+    elif part == "rungs":
+        for kernel in ("1 by_mask", "8 specialised"):
+            yield from REPEATS * [{"kernel": kernel, "n": 16384, "heads": 16, "causal": False}]
     else:
         for n in (32768, 131072):
             for causal in (False, True):
@@ -76,7 +83,9 @@ def call(row: dict[str, Any]) -> Callable[[], Any]:
     import torch
     from _order_kernel import ordered
 
-    from course_lib.kernels import attention_op, flash_forward
+    from course_lib.kernels import attention_op, flash_forward, gluon_forward, ladder
+    from course_lib.kernels.launch import multiprocessors
+    from course_lib.kernels.tiles import by_hand_for
 
     torch.manual_seed(row["n"])
     shape = (1, row["heads"], row["n"], HEAD_DIM)
@@ -90,6 +99,10 @@ def call(row: dict[str, Any]) -> Callable[[], Any]:
         "plain kernel": lambda: flash_forward.flash_attention_with_lse(q, k, v, causal=causal),
         "flash_attention": lambda: attention_op.flash_attention(q, k, v, causal=causal),
         "eager naive": lambda: torch.softmax(q @ k.mT / math.sqrt(HEAD_DIM), dim=-1) @ v,
+        "1 by_mask": lambda: ladder.by_mask(q, k, v, causal=causal),
+        "8 specialised": lambda: gluon_forward.specialised(
+            q, k, v, causal=causal, **by_hand_for(q, k, causal, multiprocessors(q))
+        ),
         "ordered": lambda: ordered(q, k, v, causal=causal, **order),
     }[row["kernel"]]
 
@@ -141,7 +154,7 @@ def figures(row: dict[str, Any], kernels: list[dict[str, Any]]) -> dict[str, Any
             "six_trips_gb": eager_six_trips.bytes(**plain) / 1e9,
             "four_trips_gb": naive_four_trips.bytes(**plain) / 1e9,
         }
-    block_q = 64 if row["kernel"] == "plain kernel" else BLOCK_Q
+    block_q = ROWS.get(row["kernel"], BLOCK_Q)
     return moved | {
         "compulsory_gb": flash_compulsory.bytes(**shape) / 1e9,
         "tile_loads_gb": flash_tile_loads.bytes(block_q=block_q, **shape) / 1e9,
@@ -168,7 +181,7 @@ def by_shape(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def record(parts: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Return the record: what older readers know, and the other parts beside it."""
     return {
-        "name": "h100_dram_traffic",
+        "name": NAME,
         "what": "Bytes that one call of forward attention moved, per memory level, batch 1",
         **header("forward attention: DRAM and L2 bytes over N, and over the order of programs"),
         "dtype": "bf16",
@@ -179,7 +192,8 @@ def record(parts: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
             "end is not counted, so a small call can stay below the lower bound.",
             "l2_gb is lts__t_bytes: all that crosses L2's slices, copies between its two halves "
             "included; l2_asked_gb is what the SMs asked for (lts__t_sectors_srcunit_tex).",
-            "tile_loads_gb is the model with 128 query rows a tile, 64 for the plain kernel.",
+            "tile_loads_gb is the model with 128 query rows a tile, 64 for the plain kernel and "
+            "rung 1, 192 for rung 8.",
             "orders: together = heads whose programs start side by side; longest_first = the "
             "longest causal tiles start first; from_end = each program walks its keys backwards.",
         ],
@@ -227,7 +241,11 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=RECORDS)
     parser.add_argument(
-        "--parts", nargs="*", default=PARTS, choices=PARTS, help="print only these, no record"
+        "--parts",
+        nargs="*",
+        default=PARTS,
+        choices=PARTS,
+        help="only these; a record of the same kernels keeps the others",
     )
     asked = parser.parse_args()
     need_gpu()
@@ -237,14 +255,20 @@ def main() -> None:
         parts[part] = measure(part)
         print(f"\n{part}:")
         table(parts[part])
-    if set(parts) == set(PARTS):
-        # what the processes under ncu ran, so that the record says so (`save`)
-        from course_lib.kernels import attention_op, gluon_forward  # noqa: F401
+    # what the processes under ncu ran, so that the record says so (`save`)
+    from course_lib.kernels import attention_op, gluon_forward  # noqa: F401
 
-        for rows in parts.values():
-            for row in rows:
-                row |= {key: _digits(x) for key, x in row.items() if isinstance(x, float)}
-        save(record(parts), "h100_dram_traffic", asked.out)
+    for rows in parts.values():
+        for row in rows:
+            row |= {key: _digits(x) for key, x in row.items() if isinstance(x, float)}
+    if set(parts) == set(PARTS):
+        save(record(parts), NAME, asked.out)
+    elif "shapes" not in parts and (file := asked.out / f"{NAME}.json").exists():
+        old = json.loads(file.read_text(encoding="utf-8"))
+        now = {module: fingerprint(KERNELS[module]) for module in old["kernels"]}
+        if (old["device"], old["kernels"]) == (header("")["device"], now):
+            dates = old.get("added", {}) | dict.fromkeys(parts, header("")["date"])
+            save(old | parts | {"added": dates}, NAME, asked.out)
     return None
 
 

@@ -56,7 +56,7 @@ class RooflineChart(CourseWidget):
         block_q: rows of a Q tile, for the tile loads. gpu: a name in `hardware.GPUS`.
         view: ``"kernels"`` (`POINTS`) or ``"dial"`` (`DIAL`), with ``queries`` of each request, at
             most n of them counted.
-        marks: measurements, each on the chart at its own N.
+        marks: measurements, each on the chart at its own N and on its own GPU.
 
     Raises:
         ValueError: for an unknown setting or GPU. traitlets.TraitError: for a bad count.
@@ -127,24 +127,34 @@ class RooflineChart(CourseWidget):
         return min(intensity * chip.hbm_gb_per_s / 1e3, chip.tflops_half)
 
     def add_measurement(
-        self, label: str, *, intensity: float, tflops: float, n: int | None = None
+        self,
+        label: str,
+        *,
+        intensity: float,
+        tflops: float,
+        loads: float | None = None,
+        n: int | None = None,
     ) -> None:
-        """Mark a measurement: FLOPs per byte as counted, TFLOP/s as timed.
+        """Mark a measurement: FLOPs per byte that HBM moved, TFLOP/s as timed.
 
-        It is shown at its own ``n`` only: by default the one at which the chart stands.
+        It is shown on its own GPU and at its own ``n`` only: by default where the chart stands.
+        ``loads``: FLOPs per byte that the kernel loads. An arrow then leads from there on the
+        roof, the most if every load went to HBM, to what was measured.
 
         Raises:
             ValueError: for an empty label or a number that is not positive.
         """
         if not isinstance(label, str) or not label.strip():
             raise ValueError(f"label must say what was measured and on what, got {label!r}.")
-        for name, value in (("intensity", intensity), ("tflops", tflops)):
+        numbers = {"intensity": intensity, "tflops": tflops}
+        numbers |= {} if loads is None else {"loads": loads}
+        for name, value in numbers.items():
             if not isinstance(value, Real) or not isfinite(value) or value <= 0:
                 raise ValueError(f"{name} must be a positive number, got {value!r}.")
         n = self.n if n is None else n
         check_count("n", n, _LIMITS["n"])
-        mark = {"label": label, "intensity": float(intensity), "tflops": float(tflops), "n": n}
-        self.marks = [*self.marks, mark]
+        numbers = {name: float(value) for name, value in numbers.items()}
+        self.marks = [*self.marks, {"label": label, "n": n, "gpu": self.gpu, **numbers}]
 
     def to_table(self) -> str:
         """Return every point as text: intensity, attainable TFLOP/s and which side it is on."""
@@ -165,7 +175,8 @@ class RooflineChart(CourseWidget):
         for mark in self.marks:
             lines.append(
                 f"  {mark['label']:<26} {mark['intensity']:8.4g} FLOP/byte, "
-                f"{mark['tflops']:6.4g} TFLOP/s measured at N = {mark['n']}"
+                f"{mark['tflops']:6.4g} TFLOP/s measured at N = {mark['n']} on {mark['gpu']}"
+                + (f", {mark['loads']:.4g} FLOP/byte loaded" if "loads" in mark else "")
             )
         return "\n".join(lines)
 
@@ -181,7 +192,7 @@ class RooflineChart(CourseWidget):
         for label, (_, colour, _) in self.points.items():
             x = self.intensity(label)
             axes.plot(x, self.attainable(x), "|", ms=18, mew=4, color=hex_of(colour))
-            shift = ((-10, 6), (8, -18))[label.startswith("decode")] if x < ridge else (0, -24)
+            shift = ((-10, 6), (8, -18))[label.startswith("decode")] if x < ridge else (0, 10)
             axes.annotate(
                 label, (x, self.attainable(x)), shift, textcoords="offset points",
                 color=text_colour(colour),
@@ -192,12 +203,12 @@ class RooflineChart(CourseWidget):
         bar = [between[0], *([ridge] if between[0] < ridge < between[-1] else []), between[-1]]
         axes.plot(bar, [self.attainable(x) for x in bar], color=hex_of("flash"), lw=8, alpha=0.6)
         for mark in self.marks:
-            if mark["n"] == self.n:
+            if (mark["n"], mark["gpu"]) == (self.n, self.gpu):
                 where = (mark["intensity"], mark["tflops"])
-                most = self.attainable(mark["intensity"])
-                if most < mark["tflops"]:  # faster than HBM alone, if it sent every byte counted
-                    axes.plot([where[0]] * 2, [most, where[1]], color=PAGE_INK, lw=1)
-                    axes.plot(where[0], most, "D", color=PAGE_INK, markerfacecolor="none")
+                if "loads" in mark:
+                    most = (mark["loads"], self.attainable(mark["loads"]))
+                    axes.annotate("", where, most, arrowprops={"arrowstyle": "->"})
+                    axes.plot(*most, "D", color=PAGE_INK, markerfacecolor="none")
                 axes.plot(*where, "D", color=PAGE_INK)
                 axes.annotate(mark["label"], where, (8, -4), textcoords="offset points")
         return figure

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import statistics
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -108,6 +109,15 @@ def long_call(causal: bool) -> float:
 
 def dram_of(kernel: str, value: str = "dram_gb", n: int = 131072, causal: bool = True) -> Any:
     return one("h100_dram_traffic", value, "sweep", kernel=kernel, n=n, causal=causal)
+
+
+def of_rungs(value: str) -> list[float]:
+    """Return the medians of rungs 1 and 8, GB."""
+    ways = ("1 by_mask", "8 specialised")
+    return [
+        statistics.median(row[value] for row in rows("h100_dram_traffic", "rungs", kernel=way))
+        for way in ways
+    ]
 
 
 def shuffled(longest_first: bool) -> float:
@@ -245,6 +255,9 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
     ("08", "reaches nearly {} of the tensor cores' peak, rung 4's less than {} ",
      {65: "two thirds"}.get(5 * round(20 * share_of_peak("specialised"))),
      {True: "half"}.get(share_of_peak("edge_masks") < 0.5)),
+    ("08", "moved {:.2f} GB of the {:.0f} GB that rung 1 loads, and {:.2f} GB of the {:.0f} GB",
+     of_rungs("dram_gb")[0], of_rungs("tile_loads_gb")[0],
+     of_rungs("dram_gb")[1], of_rungs("tile_loads_gb")[1]),
     ("08", "there is a factor of {:.1f}, and from rung 8 to the flat roof one of {:.1f}",
      gain(False), gpu("H100").tflops_half / rung("8 specialised", False)),
     ("08", "at N = 2048 by {}, as much as O", {0.75: "a quarter"}.get(

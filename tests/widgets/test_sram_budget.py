@@ -178,13 +178,14 @@ def test_no_plate_lies_on_a_wall_or_on_a_handle(mount, width, block):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_what_is_too_much_stands_on_a_plate_and_a_handle_is_seen_at_a_wall(mount, width):
-    """The words lay on the hatch; T4's wall hid the edge of Q, whose place is the same 64 KiB."""
+def test_what_is_too_much_has_its_brace_and_a_handle_is_seen_at_a_wall(mount, width):
+    """The words lay on the border of S and O; T4's wall hid the edge of Q, at the same 64 KiB."""
     page = mount(SramBudget(block_q=256, block_k=256), width=width, reduced=True)
     words = page.locator(".fac-stage text", has_text="159 KiB too much").bounding_box()
-    plate = page.locator("rect.fac-chip.fac-t-name").bounding_box()
-    assert plate["x"] <= words["x"] + 4
-    assert words["x"] + words["width"] <= plate["x"] + plate["width"] + 4
+    spill = page.locator(".fac-sram-spill").bounding_box()
+    assert spill["y"] + spill["height"] < words["y"]
+    assert spill["x"] < words["x"]
+    assert words["x"] + words["width"] < spill["x"] + spill["width"]
     edge = page.locator(".fac-sram-edge").first
     assert edge.evaluate(
         "(n) => !!(n.compareDocumentPosition(document.querySelector("

@@ -235,7 +235,7 @@ function countField(model, trait, label, least, most) {
 }
 
 /** Previous, next, play (a step `every()` ms), reset and a seek slider over the trait `step`, which ends at `last()`. */
-function player(model, el, { last, move, every = () => 900 }) {
+function player(model, el, { last, move, every = () => 900, ready = () => true }) {
   let timer = 0;
   const go = (step) => put(model, { step: Math.max(0, Math.min(last(), step)) });
   const stop = () => {
@@ -263,6 +263,7 @@ function player(model, el, { last, move, every = () => 900 }) {
     seek.setAttribute("aria-valuetext", says);
     previous.disabled = step === 0;
     next.disabled = step >= last();
+    next.classList.toggle("fac-go", step === 0 && ready()); // what is to be done next
   };
   return { node: h("div", { class: "fac-row" }, previous, next, play, reset, seek), follow, stop };
 }

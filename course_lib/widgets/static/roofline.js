@@ -12,19 +12,15 @@ export function intensity(point, shape) {
 /** TFLOP/s under the roof. */
 export const attainable = (x, chip) => Math.min((x * chip.hbm_gb_per_s) / 1e3, chip.tflops_half);
 
-/** FLOPs per byte, whole where they have four digits: 4096 stands on the tick 4k. */
-const count = (x) => short(x, x >= 1000 ? 4 : 3);
+/** FLOPs per byte, whole from 10 on: 4096 stands on the tick 4k. */
+const count = (x) => (x >= 10 ? String(Math.round(x)) : short(x, 3));
 
 /** The middle of the widest gap between places. */
 const widest = (places) => places.sort((a, b) => a - b).slice(1).map((b, i) => [b - places[i], (b + places[i]) / 2]).reduce((a, b) => (b[0] > a[0] ? b : a))[1];
 
-/** Timed faster than HBM alone could send the bytes that were counted. */
-const aboveSlope = (m, chip) => m.tflops > attainable(m.intensity, chip) && m.tflops <= chip.tflops_half;
-
 const LENGTHS = powersOfTwo(64, 2 ** 20), BLOCKS = powersOfTwo(16, 1024);
 // What each view drags and where its points stand in the list: of the kernels, flash's two bounds and
 // one query row; of the dial, prefill, the point that is dragged, and one query row.
-const EVERY = "if every load went to HBM"; // one wording: of the title, of the slope, of the hollow marks
 const LOADS = 2, LEAST = 3, ROOMY = 900, ROOFS = 700, LINE = 1.3; // widths from which words and names are whole; of a line, in letters' sizes
 const VIEWS = {
   kernels: { bar: [2, 3], decode: 4, knobs: [["n", 3], ["block_q", 2]], fields: ["n", "block_q"] },
@@ -65,38 +61,38 @@ function render({ model, el }) {
       const x = intensity(p, now);
       return { ...p, x, y: attainable(x, chip) };
     });
-    const marks = get("marks").filter((m) => m.n === now.n), elsewhere = [...new Set(get("marks").map((m) => m.n))].filter((n) => n !== now.n);
-    write(points, marks, elsewhere, ridge, chip);
+    const here = (m) => m.n === now.n && m.gpu === get("gpu"), marks = get("marks").filter(here);
+    write(points, marks, ridge, chip);
 
     const xs = [...points.map((p) => p.x), ...marks.map((m) => m.intensity)].map(Math.log2), ys = [...points.map((p) => p.y), ...marks.map((m) => m.tflops)].map(Math.log10);
-    const faster = marks.some((m) => aboveSlope(m, chip)); // then the picture is theirs, and near
-    if (faster) axes = { left: Math.floor(Math.min(...marks.map((m) => Math.log2(m.intensity))) - 0.4), right: Math.ceil(Math.max(Math.log2(ridge), ...marks.map((m) => Math.log2(m.intensity)))) + (width < ROOMY ? 1 : 0), low: Math.floor(Math.min(...marks.map((m) => Math.log10(Math.min(m.tflops, attainable(m.intensity, chip)))))), high: Math.log10(chip.tflops_half) + 0.12 };
+    const cached = marks.filter((m) => m.loads), bound = (m) => attainable(m.loads, chip); // then the picture is theirs, and near
+    if (cached.length) axes = { left: Math.floor(Math.min(...cached.map((m) => Math.log2(m.loads))) - 0.4), right: Math.ceil(Math.max(Math.log2(ridge), ...xs.slice(points.length)) + 0.5), low: Math.floor(Math.min(...cached.map((m) => Math.log10(Math.min(m.tflops, bound(m)))))), high: Math.log10(chip.tflops_half) + 0.12 };
     else if (!axes || !picture.svg.facHeld) axes = { left: Math.floor(Math.min(-1, ...xs)), right: Math.ceil(Math.max(14, ...xs)), low: Math.floor(Math.min(0, ...ys)), high: Math.log10(chip.tflops_half) + 0.12 };
-    const { left, right, low, high } = axes, from = 2.7 * fs, top = (marks.length && !faster && width < 700 ? 3.6 : 2.3) * fs, floor = top + Math.max(17 * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
+    const { left, right, low, high } = axes, from = 2.7 * fs, top = (marks.length && !cached.length && width < 700 ? 3.6 : 2.3) * fs, floor = top + Math.max((cached.length ? 21 : 17) * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
     const X = (v) => from + ((end - from) * (Math.log2(v) - left)) / (right - left);
     const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
 
-    const dial = view === VIEWS.dial, long = width >= ROOFS, knobs = faster ? [] : view.knobs, held = knobs.map(([, i]) => points[i]), peak = Y(chip.tflops_half), flat = `${long ? "arithmetic's roof" : "roof"}: ${chip.tflops_half} TFLOP/s`;
-    const free = faster ? [] : points.filter((p) => held.includes(p) || held.every((h) => h.x !== p.x)); // no tick under a handle
-    if (fields.block_q.node.hidden !== faster) fields.block_q.node.hidden = faster; // it would move nothing
-    const mid = 2 ** (faster ? widest([left, ...marks.map((m) => Math.log2(m.intensity)), Math.log2(ridge)]) : left + (long ? 0.39 : 0.33) * (Math.log2(ridge) - left)); // between the stems
-    const slope = { x: X(mid), y: Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs, angle: Math.atan2(Y(8) - Y(4), X(8) - X(4)), text: `${!faster ? (long ? "memory's roof: " : right > 14 ? "" : "memory: ") : `${long ? EVERY : "HBM"}: `}${chip.hbm_gb_per_s} GB/s` };
+    const dial = view === VIEWS.dial, long = width >= ROOFS, knobs = cached.length ? [] : view.knobs, held = knobs.map(([, i]) => points[i]), peak = Y(chip.tflops_half), flat = `${long ? "arithmetic's roof" : "roof"}: ${chip.tflops_half} TFLOP/s`;
+    const free = cached.length ? [] : points.filter((p) => held.includes(p) || held.every((h) => h.x !== p.x)); // no tick under a handle
+    fields.block_q.node.hidden = cached.length > 0; // it would move nothing
+    const mid = 2 ** (cached.length ? widest([left, ...cached.map((m) => Math.log2(m.loads)), Math.log2(ridge)]) : left + (long ? 0.39 : 0.33) * (Math.log2(ridge) - left)); // between the stems
+    const slope = { x: X(mid), y: Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs, angle: Math.atan2(Y(8) - Y(4), X(8) - X(4)), text: `${long ? "memory's roof: " : cached.length || right > 14 ? "" : "memory: "}${chip.hbm_gb_per_s} GB/s` };
     under((add) => {
       add("memory side", "rect", { class: "fac-roof-side", x: from, y: top, width: Math.max(0, X(ridge) - from), height: floor - top });
-      grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, marks.length, faster);
+      grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, marks.length, cached.length);
       add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${peak}V${floor}` });
       add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
       add("flat", "text", { class: "fac-t-small", x: end, y: peak - (dial ? 1.9 : top > 3 * fs ? 2.3 : 1) * fs, "text-anchor": "end" }, flat); // over the numbers of the dots, over a name
       add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${slope.x} ${slope.y}) rotate(${(slope.angle * 180) / Math.PI})` }, slope.text);
       if (dial) distance(add, held[0], { X, Y, fs, ridge, width, floor, end });
-      else {
-        const sides = width < ROOMY ? ["memory", "arithmetic"] : ["memory sets the pace", "arithmetic sets the pace"];
-        const level = top + 0.6 * (floor - top), narrow = width < ROOMY;
-        add("side 0", "text", { class: "fac-roof-where", ...(narrow ? { x: X(ridge) - 6, y: floor - 0.5 * fs, "text-anchor": "end" } : { x: from + 0.6 * fs, y: top + 1.4 * fs }) }, `← ${sides[0]}`);
-        add("side 1", "text", { class: "fac-roof-where", x: X(ridge) + 6, y: narrow ? floor - 0.5 * fs : level }, `${sides[1]} →`);
+      const narrow = width < ROOMY || cached.length > 0, foot = narrow && !dial, sides = [[`← memory sets the pace`, foot ? X(ridge) - 6 : from + 0.6 * fs, foot ? -1 : 1, (dial ? 0.6 : 1) * (X(ridge) - from)], ["arithmetic sets the pace →", X(ridge) + 6, 1, end - X(ridge)]];
+      const level = foot ? floor - 0.5 * fs : top + (dial ? 0.5 : 0.6) * (floor - top), pace = sides.map(([text, , , room]) => (wide(text, fs) < room ? [text] : [text.split(" sets")[0], `sets${text.split(" sets")[1]}`]));
+      sides.forEach(([, x, way], i) => pace[i].forEach((text, j) => add(`side ${i} ${j}`, "text", { class: "fac-roof-where", x, y: (i || foot ? level : top + 1.4 * fs) + (foot ? j + 1 - pace[i].length : j) * LINE * fs, "text-anchor": way < 0 ? "end" : "start" }, text)));
+      if (dial && !narrow) add("close", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: level + 1.5 * fs }, "the dots close up: more queries are more bytes of Q and O");
+      if (!dial) {
         const balance = [`ridge, the balance point: ${short(ridge, 3)} FLOP for each byte`, `ridge: ${short(ridge, 3)} FLOP/byte`, `${short(ridge, 3)} FLOP/byte`].find((text) => 7 * text.length < end - X(ridge));
-        add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: narrow ? floor - 1.9 * fs : level + 1.5 * fs }, balance);
+        add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: foot ? level - (LINE * pace[1].length + 0.1) * fs : level + 1.5 * fs }, balance);
         const between = "flash runs somewhere on this bar";
         if (!marks.length && X(ridge) + 7 * between.length < Math.min(end - 7.2 * flat.length, X(points[LEAST].x))) add("between", "text", { class: "fac-t-small fac-roof-says-flash", x: X(ridge) + 4, y: peak - fs }, between);
       }
@@ -104,20 +100,14 @@ function render({ model, el }) {
     over((add) => {
       const [least, most] = view.bar.map((i) => points[i].x);
       if (dial) stops(add, points, { X, Y, fs, ridge, chip });
-      else if (!faster) add("bar", "polyline", { class: "fac-roof-bar", points: roof(least, most) }, "flash lies between its two bounds");
+      else if (!cached.length) add("bar", "polyline", { class: "fac-roof-bar", points: roof(least, most) }, "flash lies between its two bounds");
       free.forEach((p) => held.includes(p) || add(`point ${p.label}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.55 * fs}v${1.1 * fs}` }));
       const diamond = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`;
-      marks.forEach((m, i) => { // timed up, counted across: both are known; what lies between is not HBM's
-        const [x, y, roofed] = [X(m.intensity), Y(m.tflops), Y(attainable(m.intensity, chip))], above = aboveSlope(m, chip);
-        add(`gap ${i}`, "path", { class: above ? "fac-roof-way" : "fac-roof-gap", d: `M${x} ${y}V${roofed}` }, above ? `faster than ${EVERY}` : null);
-        if (above) add(`counted ${i}`, "path", { class: "fac-roof-counted", d: diamond(x, roofed, 0.5 * fs) }, m.label);
+      marks.forEach((m, i) => { // timed up, the bytes of HBM counted across
+        const [x, y] = [X(m.intensity), Y(m.tflops)];
+        if (m.loads) saved(add, m, i, { from: [X(m.loads), Y(bound(m))], to: [x, y], fs, long, diamond, most: bound(m), left: from });
+        else add(`gap ${i}`, "path", { class: "fac-roof-gap", d: `M${x} ${y}V${Y(attainable(m.intensity, chip))}` });
         add(`mark ${i}`, "path", { class: `fac-measured fac-roof-of-${meant(m)}`, d: diamond(x, y, 0.62 * fs) }, m.label);
-        if (above) add(`share ${i}`, "text", { class: "fac-t-name", x: x - 0.6 * fs, y: (y + roofed) / 2 + 0.4 * fs, "text-anchor": "end" }, `${short(m.tflops / attainable(m.intensity, chip), 2)} ×`);
-        if (!above) return;
-        const alone = `${short(attainable(m.intensity, chip), 3)} TFLOP/s`, near = x + 0.9 * fs, balance = X(ridge); // not across the balance
-        const far = near < balance && near + 7 * alone.length > balance, level = roofed + (far ? 0.3 : 0.9) * fs;
-        if (far) add(`lead ${i}`, "path", { class: "fac-roof-lead fac-roof-other", d: `M${x + 0.6 * fs} ${roofed}H${balance + 0.2 * fs}` });
-        add(`alone ${i}`, "text", { class: "fac-t-small", x: far ? balance + 0.5 * fs : near, y: level }, alone);
       });
       name(add, free, marks, { X, Y, fs, ridge, width, from, end, slope });
       knobs.forEach(([trait, i]) => hold(add, trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x)));
@@ -125,12 +115,23 @@ function render({ model, el }) {
     return floor + 2.9 * fs;
   }
 
+  /** From where a kernel would be, if every load went to HBM, to where it is: as many times fewer bytes as the arrow is long. */
+  function saved(add, m, i, { from, to, fs, long, diamond, most, left }) {
+    const [dx, dy] = [to[0] - from[0], to[1] - from[1]], angle = Math.atan2(dy, dx), at = (share) => `${from[0] + share * dx} ${from[1] + share * dy}`;
+    const text = `${short(m.intensity / m.loads, 2)} × fewer bytes${long ? " from HBM" : ""}`, bound = `at most ${short(most, 3)}${long ? " TFLOP/s" : ""}`, room = from[0] - left > wide(bound, fs);
+    const size = Math.hypot(dx, dy), end = 1 - (0.9 * fs) / size, mid = long ? 0.5 : Math.max(0.38, (0.5 * wide(text, fs) + fs) / size), wing = (turn) => `L${to[0] - 0.9 * fs * Math.cos(angle) - 0.7 * fs * Math.cos(angle + turn)} ${to[1] - 0.9 * fs * Math.sin(angle) - 0.7 * fs * Math.sin(angle + turn)}`;
+    add(`saved ${i}`, "path", { class: `fac-roof-saved fac-roof-${meant(m)}`, d: `M${at(0)}L${at(end)}${wing(0.5)}M${at(end)}${wing(-0.5)}` }, text);
+    add(`counted ${i}`, "path", { class: "fac-roof-counted", d: diamond(...from, 0.5 * fs) }, m.label);
+    add(`fewer ${i}`, "text", { class: "fac-t-name fac-t-small", "text-anchor": "middle", transform: `translate(${at(mid)}) rotate(${(angle * 180) / Math.PI}) translate(0 ${-0.5 * fs})` }, text);
+    add(`most ${i}`, "text", { class: "fac-t-small", x: from[0] + (room ? -0.8 : 0.7) * fs, y: from[1] + (room ? -0.1 : 1.1) * fs, "text-anchor": room ? "end" : "start" }, bound);
+  }
+
   const places = (trait) => ({ n: LENGTHS, block_q: BLOCKS })[trait] ?? powersOfTwo(1, get("n"));
   const nearestBy = (places, at, x) => places.reduce((a, c) => (Math.abs(at(c) - x) < Math.abs(at(a) - x) ? c : a));
   const hold = (add, trait, p, { X, Y, fs }, choose) =>
     add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: X(p.x), cy: Y(p.y), r: 0.52 * fs, "data-handle": trait }, `drag: ${LABELS[trait][0]}`, (x) => put(model, { [trait]: choose(x) }));
 
-  function grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, timed, faster) {
+  function grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, timed, cached) {
     const decades = Array.from({ length: Math.floor(high) - low + 1 }, (_, i) => 10 ** (low + i)), fine = high - low < 2 ? [1, 2, 5] : [1];
     for (const y of decades.flatMap((decade) => fine.map((m) => m * decade)).filter((y) => y <= 10 ** high)) {
       add(`y ${y}`, "path", { class: "fac-axis", d: `M${from} ${Y(y)}H${end}` });
@@ -142,7 +143,7 @@ function render({ model, el }) {
       add(`x tick ${p}`, "text", { class: "fac-t-soft", x: X(2 ** p), y: floor + 1.2 * fs, "text-anchor": p === right ? "end" : "middle" }, p >= 10 ? `${2 ** (p - 10)}k` : String(2 ** p));
     }
     add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, "FLOP per byte (log): more reuse of each byte →");
-    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log)${timed ? `; ◆ measured, ${faster ? `◇ ${EVERY}` : "at the bytes counted"}` : `, at most${view === VIEWS.dial ? "; ● queries of a request" : ""}`}`);
+    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log)${timed ? `; ◆ measured${cached ? ", ◇ if every load went to HBM" : ": time, bytes of HBM"}` : `, at most${view === VIEWS.dial ? "; ● each twice the queries" : ""}`}`);
   }
 
   /** How far the handle is from the ridge, along the axis. */
@@ -180,22 +181,21 @@ function render({ model, el }) {
   function laid(points, marks, { X, Y, fs, ridge, width, from, end, slope }) {
     const chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), long = width >= ROOFS, beyond = X(ridge) + 0.8 * fs, balance = X(ridge) - 8;
     const falls = Math.tan(slope.angle), half = wide(slope.text, 0.4 * fs), tall = (l) => LINE * (l.lines.length - 1) * fs;
-    const sized = (l) => ({ ...l, size: Math.max(...l.lines.map(([text, cls]) => wide(text, (!/name/.test(cls) ? 0.82 : /small/.test(cls) ? 0.88 : 0.96) * fs))) });
-    const twice = (p) => !long && marks.some((m) => !aboveSlope(m, chip) && p.label.split(",")[0] === m.label.split(",")[0]); // its mark bears its name
+    const sized = (l) => ({ ...l, size: Math.max(...l.lines.map(([text, cls]) => wide(text, (!/name/.test(cls) ? 0.82 : /small/.test(cls) ? 0.88 : /says/.test(cls) ? 0.96 : 1.04) * fs))) });
+    const twice = (p) => !long && marks.some((m) => p.label.split(",")[0] === m.label.split(",")[0]); // its mark bears its name
     const all = [...points.filter((p) => !twice(p)).map((p) => told(p, { long, X, Y, marks, ridge })), ...marks.map((m) => timed(m, { long, X, Y, chip, ridge }))].map(sized);
     const led = (l) => ({ side: "beyond", led: true, ends: false, left: Math.min(beyond, end - l.size), y: Math.max(l.y, peak + 1.5 * fs) });
     for (const l of all) {
       const onLeft = l.x - 1.1 * fs - l.size, base = l.y - 0.35 * fs, met = onLeft < slope.x + half * Math.cos(slope.angle) && base + 0.6 * fs > slope.y - half * Math.abs(Math.sin(slope.angle)) - 0.6 * fs;
-      if (l.above) Object.assign(l, { side: "above", left: Math.max(from + 4, l.x + 0.7 * fs - l.size), ends: true, y: l.y - 1.2 * fs - tall(l) });
-      else if (l.flat && !long && marks.length && !l.bold) Object.assign(l, { side: "over", left: end - l.size, ends: true, y: peak - 1.2 * fs });
+      if (l.flat && !long && marks.length && !l.bold) Object.assign(l, { side: "over", left: end - l.size, ends: true, y: peak - 1.2 * fs });
       else if (l.flat && long && l.handle && marks.some((m) => Math.abs(X(m.intensity) - l.x) < fs)) Object.assign(l, { side: "beyond", left: l.x - 0.9 * fs - l.size, ends: true, y: peak + 1.5 * fs });
-      else if (l.flat) Object.assign(l, { side: "beyond", left: !long && !l.bold ? beyond : Math.max(beyond, Math.min(l.x - l.size / 2, end - l.size)), y: (long || l.bold ? Math.max(l.y, peak) : peak) + 1.6 * fs });
+      else if (l.flat) Object.assign(l, { side: "beyond", ends: l.bold && l.x + l.size / 2 > end, left: !long && !l.bold ? beyond : Math.max(beyond, Math.min(l.x - l.size / 2, end - l.size)), y: (long || l.bold ? Math.max(l.y, peak) : peak) + (l.arrow ? 2.1 : 1.6) * fs });
       else if (l.bold) { // below its mark, and below the slope at its left end
         const left = Math.max(from + 4, Math.min(l.x - 0.6 * fs, balance - l.size)), y = Math.max(l.y + 1.7 * fs, l.roof + falls * (left - l.x) + 1.4 * fs);
         Object.assign(l, { side: "below", left, y, lead: y > l.y + 2.4 * fs ? `M${l.x} ${l.y + 0.7 * fs}V${y - 0.7 * fs}` : "" });
       } else {
         const sides = { left: onLeft > from - 0.9 * fs && !met, below: l.x + 1.1 * fs + l.size < balance };
-        const side = (view === VIEWS.kernels ? ["left", "below"] : ["below", "left"]).find((name) => sides[name]);
+        const side = (view === VIEWS.kernels && (long || l.handle) ? ["left", "below"] : ["below", "left"]).find((name) => sides[name]);
         Object.assign(l, side === "left" ? { side, left: onLeft, ends: true, y: base } : side ? { side, left: l.x + 1.1 * fs, y: l.y + 0.45 * fs } : led(l));
       }
     }
@@ -219,8 +219,6 @@ function render({ model, el }) {
       l.row = l.y;
       if (l.led) l.lead = `M${l.x + (l.handle ? 0.55 : 0.2) * fs} ${l.from}L${l.left - 0.3 * fs} ${l.row}`;
     }
-    const above = on("above"), rows = spread(above.map((l) => l.y + tall(l) / 2), above.map((l) => tall(l) + 1.35 * fs), 0, Infinity);
-    above.forEach((l, i) => (l.row = rows[i] - tall(l) / 2));
     return all;
   }
 
@@ -238,18 +236,18 @@ function render({ model, el }) {
 
   /** The lines beside a measured mark: its name, its speed, its share of the roof above it. */
   function timed(m, { long, X, Y, chip, ridge }) {
-    const roof = attainable(m.intensity, chip), above = aboveSlope(m, chip), speed = `${short(m.tflops, 3)} TFLOP/s`, flat = m.intensity >= ridge;
-    const cls = `fac-t-name${long ? "" : " fac-t-small"}${/^[a-z_]+$/.test(m.label) ? " fac-mono" : ""}`, share = `${Math.round((100 * m.tflops) / roof)} % of ${long ? `${flat ? "arithmetic" : "memory"}'s roof (${short(roof, 3)} TFLOP/s)` : "its roof"}`;
+    const roof = attainable(m.intensity, chip), speed = `${short(m.tflops, 3)} TFLOP/s`, flat = m.intensity >= ridge;
+    const cls = `fac-t-name${long ? "" : " fac-t-small"}${/^[a-z_]+$/.test(m.label) ? " fac-mono" : ""}`, share = `${Math.round((100 * m.tflops) / roof)} % of ${short(roof, 3)} TFLOP/s`;
     const label = long ? m.label : m.label.replace(/, measured$/, "");
-    const lines = above && !long ? [[m.label.split(", ")[0], cls], [speed, cls]] : [[`${label}: ${speed}`, cls], ...(m.tflops < roof ? [[share, "fac-t-soft"]] : [])];
-    return { key: m.label, colour: "other", bold: true, lines, x: X(m.intensity), y: Y(m.tflops), roof: Y(roof), flat, above };
+    const lines = m.loads && !long ? [[label, cls], [`${speed}: ${Math.round((100 * m.tflops) / roof)} %`, cls]] : [[`${label}: ${speed}`, cls], ...(m.tflops < roof ? [[share, "fac-t-soft"]] : [])];
+    return { key: m.label, colour: "other", bold: true, lines, x: X(m.intensity), y: Y(m.tflops), roof: Y(roof), flat, arrow: m.loads };
   }
 
   /** What stands beside a point: its name, and its FLOPs per byte or, of the dial, its queries. */
   function says(p, long) {
     if (view === VIEWS.dial) return [p.label.split(",")[0], manyQueries(p.rows === "all" ? get("n") : 1)];
     const name = { "flash prefill, tile loads": "flash at worst", "flash prefill, compulsory": "flash at best" }[p.label] ?? (long ? p.label : p.label.split(",")[0]);
-    return get("marks").some((m) => m.n === get("n")) ? [name] : [name, `${count(p.x)} FLOP/byte`]; // beside measured speeds a number of another unit would be read as a speed
+    return get("marks").some((m) => m.n === get("n") && m.gpu === get("gpu")) ? [name] : [name, `${count(p.x)} FLOP/byte`]; // beside measured speeds a number of another unit would be read as a speed
   }
 
   /** How many queries, in few letters. */
@@ -263,19 +261,19 @@ function render({ model, el }) {
   }
 
   /** Whose colour a mark has: what its name says. */
-  const meant = (m) => (/flash|fused/.test(m.label) ? "flash" : /naive|eager/.test(m.label) ? "naive" : "other");
+  const meant = (m) => (m.loads || /flash|fused/.test(m.label) ? "flash" : /naive|eager/.test(m.label) ? "naive" : "other");
 
-  function write(points, marks, elsewhere, ridge, chip) {
+  function write(points, marks, ridge, chip) {
     const most = short(100 * Math.min(1, points[1].x / ridge), 2), queries = Math.min(get("queries"), get("n")), many = `${queries} quer${queries === 1 ? "y" : "ies"}`;
-    const fastest = [...marks].sort((a, b) => b.tflops - a.tflops).map((m, i) => `${m.label.replace(/, measured$/, "")} ${i ? "" : "reaches "}${short(m.tflops, 3)}`).join(", ");
-    const cached = marks.filter((m) => aboveSlope(m, chip)), one = `${/^[AFHLMNRSX]/.test(get("gpu")) ? "an" : "a"} ${get("gpu")}`;
+    const one = `${/^[AFHLMNRSX]/.test(get("gpu")) ? "an" : "a"} ${get("gpu")}`, elsewhere = get("marks").filter((m) => !marks.includes(m));
+    const roofs = marks.map((m) => (m.intensity < ridge ? "memory's" : "arithmetic's")); // each has its share of the roof above it
+    const shares = marks.map((m, i) => ({ m, of: roofs[i], named: roofs.some((r) => r !== roofs[i]) })).sort((a, b) => b.m.tflops - a.m.tflops).map(({ m, of, named }, i) => `${m.label.split(",")[0]} ${i ? "" : "reaches "}${Math.round((100 * m.tflops) / attainable(m.intensity, chip))}\u00a0%${i ? (named ? ` of ${of}` : "") : ` of ${of} roof`}`).join(", ");
     words.textContent = view === VIEWS.dial
       ? points[1].x >= ridge ? `With ${many} per request ${one} can reach its peak: arithmetic sets the pace.` : `With ${many} per request ${one} reaches at most ${most} % of its peak.`
-      : cached.length ? `${cached.length === 1 ? `${cached[0].label} runs` : cached.length < marks.length ? `${cached.map((m) => m.label).join(", ")} run` : marks.length === 2 ? `${marks.map((m, i) => (i ? m.label : m.label.replace(/^./, (c) => c.toUpperCase())).split(",")[0]).join(" and ")} run` : "All run"} faster than ${EVERY}.`
-      : marks.length ? `Of the ${chip.tflops_half} TFLOP/s of ${get("gpu")}, ${fastest}.`
-      : `${get("gpu")} needs ${short(ridge, 3)} FLOP for each byte: naive has ${short(points[1].x, 3)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`;
-    note.textContent = (elsewhere.length ? `◆ Measured at N = ${elsewhere.join(", ")}${marks.length ? " too" : ""}: move there.` : "");
-    picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured.`).join(" ")}`);
+      : marks.length ? `${marks.some((m) => m.loads) ? "Caches answer most loads: " : ""}${shares}.`.replace(/^./, (c) => c.toUpperCase())
+      : `To stay busy ${one} needs ${short(ridge, 3)} FLOP for each byte: naive has ${count(points[1].x)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`;
+    note.textContent = (elsewhere.length ? `◆ Measured at ${[...new Set(elsewhere.map((m) => `N = ${m.n}${m.gpu === get("gpu") ? "" : ` on ${m.gpu}`}`))].join(", ")}${marks.length ? " too" : ""}: move there.` : "");
+    picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured${m.loads ? `, ${short(m.intensity / m.loads, 2)} times fewer bytes from HBM than it loads` : ""}.`).join(" ")}`);
   }
 
   onChanges(model, [...Object.keys(LABELS), "gpu", "marks"], draw);

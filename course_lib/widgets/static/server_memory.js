@@ -52,17 +52,17 @@ function render({ model, el }) {
     const each = head + tall + (tight ? 5.9 : narrow ? 4.1 : 2.2) * fs;
     const speeds = all.map(([, run]) => run.speed), gain = short(Math.max(...speeds) / Math.min(...speeds), 2); // of the fastest over the slowest
     const asked = [`${data.requests} requests, one every ${get("every")} ms`, `a pool of ${rows} rows, each a token's K and V`];
-    const [first, last] = [Math.max, Math.min].map((most) => all.find(([, run]) => run.speed === most(...speeds))[0]), found = `Same memory, ${gain} times the speed`, both = first.includes(" and ") ? `${first} together` : first, sizes = tight ? [1] : [1.4, 1];
-    const [title, size] = [`${found}: ${both} against ${last}`, ...[both, first].map((name) => `${name[0].toUpperCase()}${name.slice(1)}: ${gain} × the speed of ${last}`)].flatMap((text) => sizes.map((size) => [text, size])).sort((a, b) => b[1] - a[1]).find(([text, size]) => wide(text, size * fs) < width) ?? [found, 1]; // a large one first
+    const [first, last] = [Math.max, Math.min].map((most) => all.find(([, run]) => run.speed === most(...speeds))[0]);
+    const whole = `${first[0].toUpperCase()}${first.slice(1)}: ${gain} × the speed of ${last}`, title = wide(whole, fs) < width ? whole : `Same memory, ${gain} × the speed`, large = !tight && wide(title, 1.4 * fs) < width;
     const above = (narrow ? 4.2 : 3) * fs, bottom = above + all.length * each;
     picture.svg.setAttribute("aria-label", `The memory of a server over ${slowest} seconds, ${rows} rows, a lane for each policy. ${all.map(([name, run]) => `${name}: ${facts(run).map((fact) => fact.join(" ")).join(", ")}`).join(". ")}.`);
     lanes((add) => {
-      add("title", "text", { class: size === 1 ? "fac-t-name" : "fac-t-big", x: 1, y: 1.15 * fs }, gain === "1" ? "Same memory, same speed" : title);
-      lines(add, "asked", narrow ? asked : [asked.join("; ")], 1, 2.5 * fs, fs);
+      add("title", "text", { class: large ? "fac-t-big" : "fac-t-name", x: 1, y: 1.15 * fs }, gain === "1" ? "Same memory, same speed" : title);
+      lines(add, "asked", asked, 1, 2.5 * fs, fs, narrow);
       all.forEach(([name, run], i) => {
         const y = above + i * each + head, what = data.policies[name];
         add(`name ${name}`, "text", { class: "fac-t-name", x: 1, y: y - head + 1.1 * fs }, name);
-        lines(add, `what ${name}`, narrow ? what : [what.join("; ")], 1, y - head + 2.25 * fs, fs);
+        lines(add, `what ${name}`, what, 1, y - head + 2.25 * fs, fs, narrow);
         drawLane(add, name, run, { x: left, y, across: (across * run.seconds) / slowest, full: across, tall });
         const says = `${width < 360 ? "done" : `all ${data.requests} answered`} after ${short(run.seconds, 3)} s`, end = left + (across * run.seconds) / slowest, long = wide(says, 0.87 * fs), fits = end - left > long + fs;
         add(`end ${name}`, "path", { class: "fac-axis-strong", d: `M${end.toFixed(1)} ${y + tall}v${1.3 * fs}` });
@@ -71,7 +71,7 @@ function render({ model, el }) {
         else drawFacts(add, name, run, left + across + 1.6 * fs, y + 1.6 * fs, false, fs);
       });
       nameAreas(add, all, { left, across, slowest, tall, fs, top: (i) => above + i * each + head });
-      drawPool(add, rows, { x: left + across, y: above + head, fs, says: tight ? "" : `${narrow ? "" : "pool: "}${rows} rows, drag${rows === data.places.pages[0] * data.page_size ? " up" : ""}` });
+      drawPool(add, rows, { x: left + across, y: above + head, fs, says: tight ? "" : `${narrow ? "" : "pool: "}${rows} rows, drag` });
       add("time", "path", { class: "fac-axis-strong", d: `M${left} ${bottom}h${across}` });
       const every = [0.1, 0.2, 0.5, 1, 2, 5].find((step) => slowest / step <= 7) ?? 10;
       for (let t = 0; t <= slowest; t += every) {
@@ -84,7 +84,7 @@ function render({ model, el }) {
   }
 
   /** Small lines of text, one under the other. */
-  const lines = (add, key, texts, x, y, fs) => texts.forEach((text, i) => add(`${key} ${i}`, "text", { class: "fac-t-soft", x, y: y + i * 1.15 * fs }, text));
+  const lines = (add, key, texts, x, y, fs, narrow) => (narrow ? texts.map((text, i) => text + (i < texts.length - 1 ? ";" : "")) : [texts.join("; ")]).forEach((text, i) => add(`${key} ${i}`, "text", { class: "fac-t-soft", x, y: y + i * 1.15 * fs }, text));
 
   /** How fast, and how much is wasted: one under the other, or side by side. */
   function drawFacts(add, name, run, x, y, beside, fs) {
@@ -129,7 +129,9 @@ function render({ model, el }) {
           if (high - low > best.high + 1) best = { high: high - low, x: left + (from + bins / 2) * each, y: top(i) + tall * (1 - (low + high) / 200) };
         }
       });
-      if ((best.high * tall) / 100 > 1.3 * fs) chip(add, `area ${text}`, text, best.x, best.y, fs);
+      const named = (best.high * tall) / 100 > 1.3 * fs;
+      [...marks.children].find((mark) => mark.textContent === text).hidden = named; // once is enough
+      if (named) chip(add, `area ${text}`, text, best.x, best.y, fs);
     }
   }
 

@@ -83,15 +83,13 @@ function render({ model, el }) {
     // The axis is 256 KiB long and grows with what needs more; under the hand it stays.
     if (!picture.svg.facHeld) room = Math.max(256 * KIB, 1.06 * Math.max(total, sum(registers), perThread ? now.spilled : 0, ...get("compiled").map((c) => c.shared)));
     const right = width - 1.5 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
-    const top = 3.2 * fs, tall = 5.2 * fs, low = narrow ? 7.8 : 5.8, y = top + tall + low * fs;
+    const top = 3.2 * fs, tall = 5.2 * fs, over_ = total > most ? bytesText(total - most, KIB) : "", low = (narrow ? 7.8 : 5.8) + (over_ ? 1.5 : 0), y = top + tall + low * fs;
     block((add) => hands((over) => {
       if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
       if (total > most) over("spill hatch", "path", { class: "fac-sram-hatch", d: hatching(px(most), top, px(total) - px(most), tall, 11) });
       const spans = slide(add, over, shared, "shared", top, tall, px, fs, walls.map(({ limit }) => px(limit)));
-      const excess = `${bytesText(total - most, KIB)} too much`, middle = total > most && clear({ x: px(most), w: px(total) - px(most) }, [excess], [spans.q, spans.k].map(({ x, w }) => x + w), fs);
-      if (middle) chip(over, "spilled", excess, middle, top + tall - 0.8 * fs, fs, "fac-t-name"); // a plate: words on a hatch cannot be read
       if (perThread) registerFile(add, over, now, px, y, fs);
-      axis(add, room, px, top + tall, fs, handles(over, spans, now, px, top, tall, fs, width, narrow));
+      axis(add, room, px, top + tall, fs, handles(over, spans, now, px, top, tall, fs, width, narrow, over_ && { from: px(most), text: `${over_} too much` }));
       get("compiled").forEach((c, j) => over(`mark ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${top + tall - 0.7 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)}`));
     }));
     chips((add) => {
@@ -99,15 +97,16 @@ function render({ model, el }) {
         const sign = total <= limit ? "✓" : "✗";
         return `${sign} ${all.map((name) => (narrow ? name.split("-")[0] : name)).join(", ")}`;
       });
-      const sizes = walls.map(({ limit }) => [`${limit / KIB} KiB, ${bytesText(Math.abs(limit - total), KIB).replace(" KiB", "")} ${total <= limit ? "left" : "over"}`, `${limit / KIB}${limit === most ? " KiB" : ""}`]);
+      const sizes = walls.map(({ limit }) => [`${limit / KIB} KiB, ${bytesText(Math.abs(limit - total), KIB).replace(" KiB", "")} ${total <= limit ? "left" : "over"}`, `${limit / KIB}`]);
       const long = (i) => Math.max(wide(titles[i], 1.08 * fs), narrow ? 0 : wide(sizes[i][0], 0.87 * fs)) + 0.5 * fs, widths = titles.map((_, i) => long(i));
       const places = spread(walls.map(({ limit }, i) => px(limit) + (narrow ? widths[i] / 2 - 0.3 * fs : 0)), widths, 0, width), at = places.map((x, i) => (narrow ? x - widths[i] / 2 + 0.3 * fs : x));
       const sized = walls.map((_, i) => wide(sizes[i][1], 0.87 * fs)), under = spread(walls.map(({ limit }, i) => px(limit) - 1 + sized[i] / 2), sized.map((size) => size + 0.4 * fs), 0, width).map((x, i) => x - sized[i] / 2);
+      add("unit", "text", { class: "fac-t-soft", x: 1, y: 2.1 * fs }, narrow && under[0] > 2.4 * fs ? "KiB:" : "");
       walls.forEach(({ limit }, i) => {
-        const cls = total <= limit ? "" : " fac-sram-no", x = px(limit);
-        add(`wall ${i}`, "path", { class: "fac-sram-wall", d: `M${x - 1.5} ${top - 0.7 * fs}h3v${tall + 0.7 * fs - 8}h-3z` });
+        const x = px(limit);
+        add(`wall ${i}`, "path", { class: "fac-sram-wall", d: `M${x - 1.5} ${top - 0.7 * fs}h3v${tall - 1.5 * fs}h-3z` });
         add(`lead ${i}`, "path", { class: "fac-sram-lead", d: narrow || Math.abs(at[i] - x) < widths[i] / 2 ? "" : `M${at[i]} ${top - 0.95 * fs}L${x} ${top - 0.7 * fs}` });
-        add(`name ${i}`, "text", { class: `fac-t-name${cls}`, x: at[i], y: fs, "text-anchor": narrow ? "start" : "middle" }, titles[i]);
+        add(`name ${i}`, "text", { class: "fac-t-name", x: at[i], y: fs, "text-anchor": narrow ? "start" : "middle" }, titles[i]);
         add(`size ${i}`, "text", { class: "fac-t-soft", x: narrow ? under[i] : at[i], y: 2.1 * fs, "text-anchor": narrow ? "start" : "middle" }, sizes[i][narrow ? 1 : 0]);
       });
     });
@@ -125,7 +124,7 @@ function render({ model, el }) {
 
   /** The place nearest the middle of a part where plates with these words lie on no fence. */
   function clear({ x, w }, rows, fences, fs) {
-    const size = Math.max(...rows.map((text) => Math.max(1.2 * fs, wide(text, 0.87 * fs) + 0.5 * fs) + 2)), mid = x + w / 2, ends = [x, ...fences.flatMap((at) => [at - 5, at + 5].map((edge) => Math.max(x, Math.min(x + w, edge)))), x + w];
+    const size = Math.max(...rows.map((text) => Math.max(1.2 * fs, wide(text, 0.87 * fs) + 0.5 * fs) + 2)), mid = x + w / 2, ends = [x, ...fences.flatMap((at) => [at - 6, at + 6].map((edge) => Math.max(x, Math.min(x + w, edge)))), x + w];
     return ends.flatMap((a, i) => (i % 2 || ends[i + 1] - a < size ? [] : [Math.max(a + size / 2, Math.min(ends[i + 1] - size / 2, mid))])).sort((a, b) => Math.abs(a - mid) - Math.abs(b - mid))[0];
   }
 
@@ -164,7 +163,7 @@ function render({ model, el }) {
   }
 
   /** The edges of Q and of K are the handles: what is dragged is the number of rows. */
-  function handles(add, spans, now, px, top, tall, fs, width, narrow) {
+  function handles(add, spans, now, px, top, tall, fs, width, narrow, over) {
     const row = px(now.values.d * now.values.b) - px(0), many = get("buffers") === "kernel" ? get("stages") : 1;
     const edges = [["block_q", spans.q, 1], ["block_k", spans.k, many]];
     const ends = [...edges.map(([, span]) => span.x + span.w), px(now.total)], base = top + tall;
@@ -182,7 +181,12 @@ function render({ model, el }) {
       add(`says ${i}`, "text", { class: "fac-t-hand", "data-names": edges[i][0], x, y: base + row * fs, "text-anchor": narrow ? "start" : "middle" }, text);
     });
     // All of it: a brace below, and what the sliver at its end is.
-    const foot = base + (narrow ? 4.9 : 3.7) * fs, gap = 0.4 * wide(bytesText(now.total, KIB), 1.3 * fs) + fs, tight = ends[2] < 2 * gap + fs, marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)} for m and ℓ, maximum and sum of each row` : "", half = wide(note, 0.85 * fs) / 2;
+    const brace = base + (narrow ? 4.9 : 3.7) * fs, foot = brace + (over ? 1.5 * fs : 0), gap = 0.4 * wide(bytesText(now.total, KIB), 1.3 * fs) + fs, tight = ends[2] < 2 * gap + fs, marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)} for m and ℓ, maximum and sum of each row` : "", half = wide(note, 0.85 * fs) / 2;
+    if (over) { // what no GPU has, in a brace of its own
+      const half = wide(over.text, 0.95 * fs) / 2, middle = (over.from + ends[2]) / 2, inside = ends[2] - over.from > 2 * half + 2.4 * fs;
+      add("over", "path", { class: "fac-sram-lead", d: `M${over.from} ${brace - 0.35 * fs}v${0.35 * fs}${inside ? `H${middle - half - 0.9 * fs}M${middle + half + 0.9 * fs} ${brace}` : ""}H${ends[2]}v${-0.35 * fs}` });
+      add("over says", "text", { class: "fac-t-name", x: inside ? middle : over.from - 0.5 * fs, y: brace + 0.33 * fs, "text-anchor": inside ? "middle" : "end" }, over.text);
+    }
     add("brace", "path", { class: "fac-sram-lead", d: `M1 ${foot - 0.35 * fs}v${0.35 * fs}${tight ? "" : `H${ends[2] / 2 - gap}M${ends[2] / 2 + gap} ${foot}`}H${ends[2]}v${-0.35 * fs}` });
     add("total", "text", { class: "fac-t-big", x: tight ? ends[2] + 0.6 * fs : ends[2] / 2, y: foot + 0.45 * fs, "text-anchor": tight ? "start" : "middle" }, bytesText(now.total, KIB));
     const beside = !narrow && ends[2] + 2 * half + fs < width, x = beside ? ends[2] + 0.8 * fs : Math.max(2 * half, ends[2] - 0.8 * fs);

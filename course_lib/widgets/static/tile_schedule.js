@@ -86,6 +86,7 @@ const runs = (s) => {
 
 const COUNTS = ["n_q", "n_k", "block_q", "block_k", "window", "heads", "kv_heads", "splits", "at_once"];
 const ON_DESK = { scores: ["q", "k"], softmax: [], values: ["v", "o"], flash: ["q", "k", "v", "o"], split: ["q", "k", "v", "o"] };
+const HANDLE = 6.3, COUNTED = 13.2; // in letters' sizes: what is left of one grid, for its handle's name; what the bars of rows moved take
 const boxOf = ({ x, y, w, h }) => ({ x, y, width: w, height: h });
 const PHASES = {
   scores: "kernel 1, S = Q Kᵀ", softmax: "kernel 2, P = softmax(S)", values: "kernel 3, O = P V",
@@ -130,7 +131,7 @@ function render({ model, el }) {
   const mask = select("Mask", [["everything", "none"], ["causal", "causal"], ["window", "sliding window"]], change("mask"));
   let pause = 900;
   const speed = select("Speed", [1, 4, 16].map((x) => [x, `×${x}`]), (value) => ((pause = 900 / value), bar.stop()));
-  const bar = player(model, el, { last: () => all().length, move: (direction) => model.get("step") + direction, every: () => pause });
+  const bar = player(model, el, { last: () => all().length, move: (direction) => model.get("step") + direction, every: () => pause, ready: () => Boolean(model.get("guess")) || model.get("schedule") === "naive" || isDecode(settings()) });
   const layers = [part("schedule-grid", s("g")), s("g")], [grids, desk] = layers.map(scene);
   const picture = stage(model, "schedule-picture", drawPicture, ...layers);
   picture.svg.addEventListener("click", (e) => e.target.dataset.at && put(model, { step: Number(e.target.dataset.at) }));
@@ -174,7 +175,7 @@ function render({ model, el }) {
     const pairs = now.n_q * now.n_k * now.heads, moved = last ? end : loads(now, step, all()), times = naive ? moved.scores / pairs : moved.k / (now.kv_heads * now.n_k);
     const often = { 1: "once", 2: "twice" }[short(times, 2)] ?? `${short(times, 2)} times`, mean = !Number.isInteger(times) || (!naive && now.mask !== "everything") ? " on average" : "";
     if (naive) return `S and P go through HBM: ${last ? "each score crossed" : "so far a score has crossed"} it ${often}${mean}`;
-    return `S is never in HBM; ${last ? "each row of K and V is" : "so far a row of K and V was"} read ${often}${mean}${last && guessed(now) ? `; you guessed ${short(model.get("guess"), 3)}` : ""}`;
+    return `${last ? "Each row of K and V is" : "So far each row of K and V was"} read ${often}${mean}${last && guessed(now) ? `; you guessed ${short(model.get("guess"), 3)}` : ""}`;
   }
 
   /** The naive kernels skip nothing: they mask. */
@@ -213,21 +214,21 @@ function render({ model, el }) {
     const now = settings(), step = Math.min(model.get("step"), all().length), state = soFar(now, step);
     const piles = isDecode(now), beside = width >= 60 * fs && !piles, deskW = 27 * fs, strip = 1.7 * fs, gap = 0.5 * fs, room = beside ? width - deskW - 2 * fs : width;
     const across = Math.min(now.heads, Math.max(1, Math.floor(room / (15 * fs)))), panel = room / across;
-    const gw = Math.min(panel - 2 * strip - 3.2 * fs, (now.heads > 1 ? 16 : piles ? 60 : 22) * fs), gh = Math.max(Math.min(now.n_q, 8) * 0.6 * fs, 2.4 * fs, Math.min((now.heads > 1 ? 16 : 22) * fs, (gw * now.n_q) / now.n_k));
-    const used = Math.min(room, (across - 1) * panel + 2 * strip + gw + 8 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [], margin = now.heads === 1 ? 2.5 * fs : 1.4 * fs; // left of one grid stands its handle's name
+    const gw = Math.min(panel - 2 * strip - (now.heads === 1 ? HANDLE + 1.2 : 3.2) * fs, (now.heads > 1 ? 16 : piles ? 60 : 22) * fs), gh = Math.max(Math.min(now.n_q, 8) * 0.6 * fs, 2.4 * fs, Math.min((now.heads > 1 ? 16 : 22) * fs, (gw * now.n_q) / now.n_k));
+    const margin = (now.heads === 1 ? HANDLE : 1.4) * fs, used = Math.min(room, (across - 1) * panel + 2 * strip + gw + margin + 5.8 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [];
     grids((add) => state.forEach((head, number) => {
       const x = margin + (number % across) * panel, y = Math.floor(number / across) * tall;
       places.push(panelOf(add, now, head, number, step, { x, y, gw, gh, strip, gap, fs }));
     }));
     const below = Math.ceil(now.heads / across) * tall, between = !beside && !piles; // then the buttons stand where the grid is looked at
     steps_.classList.toggle("fac-tile-between", between);
-    steps_.style.top = `${below}px`;
+    steps_.style.top = `${below + (between ? COUNTED * fs : 0)}px`; // under the bars: there the guess comes first
     if (beside !== told.contains(words)) beside ? told.append(words, marks) : steps_.prepend(words);
     if (!beside && between !== steps_.contains(marks)) between ? steps_.prepend(marks) : steps_.before(marks);
     const lines = Math.ceil((words.textContent.length * 0.55 * fs) / width);
     if (between && (stepsAt.width !== width || stepsAt.lines !== lines)) stepsAt = { width, lines, tall: steps_.offsetHeight };
-    const at = beside ? { x: used, y: 1.3 * fs } : { x: 2, y: below + stepsAt.tall + 0.4 * fs };
-    const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : at.y + drawDesk(now, step, places, { ...at, w: width - at.x, beside, fs });
+    const counts = beside ? { x: used, y: 2.4 * fs, w: width - used } : { x: 2, y: below + 1.2 * fs, w: width - 2 }, at = { x: counts.x, y: beside ? (COUNTED + 2) * fs : below + COUNTED * fs + stepsAt.tall + 0.4 * fs };
+    const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : at.y + drawDesk(now, step, places, { ...at, counts, beside, fs });
     picture.svg.setAttribute("aria-label", `${words.textContent} ${state.map((head, i) => `Head ${i}: ${head.when.size} tiles worked on.`).join(" ")}`);
     drawn = step;
     const talk = (2.45 + 1.45 * Math.ceil((words.textContent.length * 0.55 * fs) / (width - used))) * fs, said = Math.max(below - talk, end); // the words: beside the grid's foot, below the bars
@@ -249,7 +250,7 @@ function render({ model, el }) {
     const number_ = (t, tile, p) => { // the tile's number, as the words below say it: above K, left of Q
       const size = wide(String(tile), 0.87 * fs);
       if (t === "k" && p.w > size + 4) add(`${key} k ${tile} number`, "text", { class: "fac-t-soft", x: p.x + p.w / 2, y: p.y - 0.35 * fs, "text-anchor": "middle" }, String(tile));
-      if (t === "q" && p.h > fs) add(`${key} q ${tile} number`, "text", { class: "fac-t-soft", x: p.x - 0.3 * fs, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "end" }, String(tile));
+      if (t === "q" && p.h > 1.9 * fs) add(`${key} q ${tile} number`, "text", { class: "fac-t-soft", x: p.x - 0.3 * fs, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "end" }, String(tile));
     };
     for (const t of ["k", "v", "q", "o"]) {
       const many = t === "k" || t === "v" ? tK : tQ;
@@ -297,7 +298,7 @@ function render({ model, el }) {
       add("knob block_q", "circle", { class: "fac-knob fac-down fac-knob-block_q", cx: q.x, cy: q.y + q.h, r: 0.48 * fs, "data-handle": "block_q" }, "drag: B_q, rows of a Q tile", (_, py) => dragQ((py - gy) / sy));
       const alone = now.heads === 1, size = 7 * 14, room = alone ? Infinity : gw - 170, at = alone ? Math.min(k.x + k.w - 0.5 * fs, gx + gw - size) : gx + gw - size; // above the numbers of the tiles, beside a head's name
       handleName(add, picture.svg, "block_k", { x: Math.max(x, at), y: k.y - 1.5 * fs, room }, `B_k = ${now.block_k}`);
-      if (alone) handleName(add, picture.svg, "block_q", { transform: `translate(${x - 1.5 * fs} ${Math.max(gy + size / 2, Math.min(q.y + q.h, gy + gh - size / 2))}) rotate(-90)`, "text-anchor": "middle", room: Math.max(gh, size) }, `B_q = ${now.block_q}`);
+      if (alone) handleName(add, picture.svg, "block_q", { x: x - 0.8 * fs, y: q.y + q.h + 0.3 * fs, "text-anchor": "end", room: HANDLE * fs }, `B_q = ${now.block_q}`);
     }
     return { span, sx, sy };
   }
@@ -325,31 +326,31 @@ function render({ model, el }) {
   }
 
   /** The desk of the first program at work: its tiles slide there from where they lie; before the first step their places. */
-  function drawDesk(now, step, places, { x, y, w, beside, fs }) {
+  function drawDesk(now, step, places, { x, y, counts, beside, fs }) {
     const [kind, program, head, i, j] = all()[Math.max(0, step - 1)]?.[0] ?? [], phase = step ? kind : null;
     const size = (beside ? 3.4 : 1.7) * fs, top = y + 1.9 * fs, tall = size + 3.9 * fs;
     const has = ON_DESK[kind] ?? [], squares = has.length + (kind === "values" ? 0 : 1);
     desk((add) => {
-      add("name", "text", { class: "fac-t-name", x, y: y + 1.1 * fs }, `on chip: the desk of program ${program ?? ""}`);
+      add("name", "text", { class: "fac-t-name", x, y: y + 1.1 * fs }, `on chip: what program ${program ?? ""} holds`);
       add("desk", "rect", { class: "fac-tile-desk", x, y: top, width: Math.max(17 * fs, squares * (size + 0.7 * fs) + 0.9 * fs), height: tall, rx: 6 });
       let at = x + 0.8 * fs;
       for (const t of has) {
         const slides = phase && drawn !== null && drawn !== step && (t === "k" || t === "v" || !step || all()[step - 2]?.[0]?.[1] !== program);
         const from = phase ? places[head].span(t, t === "q" || t === "o" ? i : j) : { x: at, y: 0 };
-        add(`${t} ${slides ? step : drawn === step ? "" : step}`, "rect", { class: `${phase ? "fac-edge" : "fac-tile-pale"} fac-fill-${t} ${slides && t !== "o" ? "fac-tile-slide" : ""}`, style: `--dx:${from.x - at}px;--dy:${from.y - top - 1.6 * fs}px`, x: at, y: top + 1.6 * fs, width: size, height: size });
+        add(`${t} ${slides ? step : drawn === step ? "" : step}`, "rect", { class: `${phase ? `fac-edge fac-fill-${t}` : "fac-tile-pale"} ${slides && t !== "o" ? "fac-tile-slide" : ""}`, style: `--dx:${from.x - at}px;--dy:${from.y - top - 1.6 * fs}px`, x: at, y: top + 1.6 * fs, width: size, height: size });
         add(`${t} name`, "text", { class: "fac-t-small", x: at + size / 2, y: top + 1.25 * fs, "text-anchor": "middle" }, `${t.toUpperCase()}${t === "q" || t === "o" ? i : j}`);
         at += size + 0.7 * fs;
       }
       if (kind && kind !== "values") {
-        add("s", "rect", { class: `fac-fill-s ${phase ? "fac-edge" : "fac-tile-pale"}`, x: at, y: top + 1.6 * fs, width: size, height: size });
+        add("s", "rect", { class: phase ? "fac-edge fac-fill-s" : "fac-tile-pale", x: at, y: top + 1.6 * fs, width: size, height: size });
         add("s name", "text", { class: "fac-t-small", x: at + size / 2, y: top + 1.25 * fs, "text-anchor": "middle" }, kind === "softmax" ? "S, P" : "S");
       }
       const scores = `${Math.min(now.block_q, now.n_q - i * now.block_q) * Math.min(now.block_k, now.n_k - j * now.block_k)} scores`;
-      const says = !phase ? "step 1 brings these here" : now.schedule === "naive" ? { scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase] : `${scores} here, none in HBM`;
+      const says = !phase ? "empty until step 1" : now.schedule === "naive" ? { scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase] : `${scores} here, none in HBM`;
       add("says", "text", { class: phase && now.schedule === "naive" ? "fac-t-bad" : "fac-t-small", x: x + 0.8 * fs, y: top + size + 3.1 * fs }, says);
-      drawCounts(add, now, step, { x, y: top + tall + 2.4 * fs, w, fs });
+      drawCounts(add, now, step, { ...counts, fs });
     });
-    return tall + 16.1 * fs;
+    return tall + 2.4 * fs;
   }
 
   /** Rows loaded and written so far as bars, in the outline of what it comes to; a mark at each row once. */
@@ -364,18 +365,17 @@ function render({ model, el }) {
     if (asks) add("guess bar", "rect", { class: "fac-tile-guess fac-tile-asks", x: left, y: top_, width: tick - left, height: foot - top_ - 0.1 * fs });
     if (guess && !asks && now.schedule !== "naive") add("guess", "path", { class: "fac-tile-guess", d: `M${tick} ${top_}V${foot + 0.35 * fs}` });
     Object.entries(there).forEach(([t, rows], i) => {
-      const top = y + (2.1 + 2.1 * i) * fs, tall = 1.6 * fs, again = step && end[t] > rows, says = step ? `${moved[t]} of ${end[t]}` : asks && "kv".includes(t) ? "" : "0";
+      const top = y + (2.1 + 2.1 * i) * fs, tall = 1.6 * fs, again = step && end[t] > rows, tell = step ? [" rows", ""].map((unit) => `${moved[t]} of ${end[t]}${unit}`) : [asks && "kv".includes(t) ? "" : "0"];
       const first = left + (step ? Math.max(end[t], rows) : rows * unit < 1.6 * fs ? rows : 0) * unit + 0.6 * fs; // where it ends is not shown before the first step
-      const fold = again ? `${short(end[t] / rows, 2)} ×` : "", struck = guessed(now) && "kv".includes(t) && tick > first - 0.3 * fs; // the guess's line goes through: left or right of it
-      const ways = struck ? [[first, tick - 0.3 * fs], [tick + 0.6 * fs, x + w]] : [[first, x + w]], long = (text) => 7.6 * (says.length + text.length) + 0.4 * fs;
-      const fits = (text) => ways.filter(([from, to]) => from + long(text) < to).map(([from]) => [from, text]);
-      const [at, often] = [...(again && step < all().length ? fits(`by the end ${fold}`) : []), ...fits(fold)][0] ?? [first, fold];
+      const fold = again && step >= all().length ? `${short(end[t] / rows, 2)} ×` : "", struck = guessed(now) && "kv".includes(t) && tick > first - 0.3 * fs; // the guess's line goes through: left or right of it
+      const ways = struck ? [[first, tick - 0.3 * fs], [tick + 0.6 * fs, x + w]] : [[first, x + w]], long = (text) => 7.6 * text.length + 9.2 * fold.length + 0.4 * fs;
+      const [says, at] = tell.flatMap((text) => ways.filter(([from, to]) => from + long(text) < to).map(([from]) => [text, from]))[0] ?? [tell.at(-1), first];
       add(`count name ${t}`, "text", { class: "fac-t-name", x, y: top + 1.1 * fs }, `${t.toUpperCase()} ${t === "o" ? "written" : "loaded"}`);
       add(`end ${t}`, "rect", { class: `fac-tile-end fac-fill-${t}`, x: left, y: top, width: step ? end[t] * unit : 0, height: tall }, `${end[t]} rows at the end`);
       add(`count ${t}`, "rect", { class: `fac-fill-${t}`, x: left, y: top, width: moved[t] * unit, height: tall });
-      add(`there ${t}`, "path", { class: "fac-tile-rail", d: `M${left + rows * unit} ${top - 0.15 * fs}v${tall + 0.3 * fs}` }, `${rows} rows there are`);
+      if (t === "q" || t === "k") add(`there ${t}`, "path", { class: "fac-tile-rail", d: `M${left + rows * unit} ${t === "q" ? y + 2 * fs : top_}V${t === "q" ? top_ : foot}` }, `${rows} rows there are`);
       add(`says count ${t}`, "text", { class: again ? "fac-t-soft" : "fac-t-small", x: at, y: top + 1.1 * fs }, says);
-      add(`times ${t}`, "text", { class: step < all().length ? "fac-t-soft" : "fac-t-name", x: at + 7.6 * says.length + 0.4 * fs, y: top + 1.1 * fs }, often);
+      add(`times ${t}`, "text", { class: "fac-t-name", x: at + 7.6 * says.length + 0.4 * fs, y: top + 1.1 * fs }, fold);
     });
     add("counts once", "text", { class: "fac-t-small", x: left + there.q * unit, y: y + 1.6 * fs, "text-anchor": "middle" }, "each row once");
     const key_ = left + there.q * unit + 4 * fs;
@@ -386,7 +386,7 @@ function render({ model, el }) {
       add(`times ${k}`, "path", { class: "fac-axis-strong", d: `M${at} ${foot}v${0.35 * fs}` });
       if (free) add(`times says ${k}`, "text", { class: "fac-t-soft", x: at, y: foot + 1.4 * fs, "text-anchor": "middle" }, `${k} ×`);
     }
-    if (yours) add("yours", "text", { class: "fac-t-name fac-t-small", x: Math.min(tick, x + w - wide(yours, 0.95 * fs) / 2), y: foot + 1.4 * fs, "text-anchor": "middle" }, yours);
+    if (yours) add("yours", "text", { class: "fac-t-name fac-t-small fac-tile-you", x: Math.min(tick, x + w - wide(yours, 0.95 * fs) / 2), y: foot + 1.4 * fs, "text-anchor": "middle" }, yours);
     if (!asks) return;
     const right = Math.max(left + there.k * unit, tick) + 1.1 * fs, beyond = right + 15 * fs > x + w; // then inside the bar
     handleName(add, picture.svg, "guess", { class: "fac-t-hand fac-t-name", x: beyond ? tick - 1.1 * fs : right, y: seam + 0.3 * fs, "text-anchor": beyond ? "end" : "start" }, guess ? `your guess: ${short(guess, 3)} ×` : "your guess, 1 × or more");
@@ -397,7 +397,7 @@ function render({ model, el }) {
 
   function sentence(now, step) {
     const n = all().length;
-    if (step === 0) return `Start: ${n} steps to come.${now.schedule === "naive" || isDecode(now) || model.get("guess") ? "" : " Guess first, at K and V loaded."}`;
+    if (step === 0) return now.schedule === "naive" || isDecode(now) || model.get("guess") ? `Start: ${n} steps to come.` : "Guess first: drag the purple edge. Then press Next.";
     const [phase, program, , i, j] = all()[step - 1][0];
     const others = all()[step - 1].length - 1;
     if (isDecode(now)) {

@@ -193,8 +193,8 @@ function render({ model, el }) {
 
   /** What has just happened, in a line. */
   function headline({ scores, sequence, right, column, slip, wrong, truth }, place, line) {
-    const x = (y) => short(y, 3), all = nTiles > 1 ? `${nTiles} tiles, one after the other` : "One tile";
-    if (place < 0) return `${all}: only m, ℓ and O are kept`;
+    const x = (y) => short(y, 3);
+    if (place < 0) return `${nTiles > 1 ? `${nTiles} tiles, each used once and forgotten` : "One tile"}: only m, ℓ and O are kept`;
     if (place >= nTiles) return slip && far(slip.out[column], truth[column]) > 1e-4 * Math.max(1e-300, ...truth.map(Math.abs)) ? `The mistake answers ${short(slip.out[column], 4)}; right is ${short(truth[column], 4)}` : `${nTiles > 1 ? "Tile by tile" : "One tile"}, the answer is ${short(right.out[column], 4)}, as all at once`;
     const tile = sequence[place], [first, stop] = data.tiles[tile], name = `tile ${nTiles <= 26 ? String.fromCharCode(65 + tile) : tile + 1}`, top = Math.max(...scores.slice(first, stop));
     const old = place ? right.m[place - 1] : -Infinity, m = right.m[place], by = right.by.l[place];
@@ -203,8 +203,8 @@ function render({ model, el }) {
       `${name.replace("t", "T")} comes: ${stop - first > 1 ? `keys ${first} to ${stop - 1}` : `key ${first}`}`,
       top === -Infinity ? `Every key of ${name} is masked` : `The highest score of ${name} is ${x(top)}`,
       m > old ? (place && old > -Infinity ? `m, the largest score so far, rises from ${x(old)} to ${x(m)}` : `m = ${x(m)}, the largest score so far`) : `m stays ${x(m)}: no score of ${name} is larger`,
-      !place || old === -Infinity ? "Nothing is summed yet that could shrink" : by < 1 ? `m rose, so ℓ and O both shrink: × ${x(by)}` : "m did not rise: the sums stay as large",
-      `Weight p = exp(s − m), m = ${x(m)}, the largest score so far`,
+      !place || old === -Infinity ? "Nothing is summed yet that could shrink" : by < 1 ? `m rose, so ℓ and O both shrink: × ${short(by, 4)}` : "m did not rise: the sums stay as large",
+      `Weight p = exp(s ${m < 0 ? "+" : "−"} ${x(Math.abs(m))}): a score as large as m weighs 1`,
       `ℓ gets the weights of ${name}: ${x(right.added.l[place])} more`,
       `O gets their values, weighted: ${x(right.added.o[place])} ${right.added.o[place] < 0 ? "added" : "more"}`,
     ][line - 1];
@@ -251,7 +251,7 @@ function render({ model, el }) {
       h("p", {}, same ? "✓ The same: nothing was lost by throwing tiles away." : `✗ They differ by up to ${short(differ(right.out), 3)}: these tiles are not every key once.`),
     ];
     if (slip) shown.push(h("p", {}, h("b", {}, `✗ ${data.says[wrong]}: `), vector(slip.out, more_columns), `. ${consequence(slip.out, differ(slip.out), scale)}`));
-    final.replaceChildren(h("div", { class: "fac-final-words" }, shown), h("p", { class: "fac-soft fac-final-wait" }, "After the last step: this answer beside that of a softmax over all scores."));
+    final.replaceChildren(...shown);
   }
 
   function consequence(out, gap, scale) {

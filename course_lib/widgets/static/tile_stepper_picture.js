@@ -44,11 +44,11 @@ function stepperPicture(model, data, now, says) {
 
   function drawPicture(width, fs) {
     const all = now(), { place, line } = position(Math.min(model.get("step"), last), nTiles), two = width < 45 * fs;
-    const at = { all, place, line, fs, tall: (two ? 10 : 12) * fs, end: place >= nTiles };
-    const gaps = [2.2, 2.2, two ? 0.6 : 2.2].map((n) => n * fs), room = two ? width : 0.54 * width, foot = 2.8 * fs, head = 2.6 * fs;
+    const at = { all, place, line, fs, two, tall: (two ? 10 : 12) * fs, end: place >= nTiles };
+    const gaps = [2.2, 2.8, two ? 0.6 : 2.2].map((n) => n * fs), room = two ? width - 1 : 0.54 * width, foot = 4.3 * fs, head = 2.6 * fs;
     picture.svg.classList.toggle("fac-held", Boolean(picture.svg.facHeld));
     const parts = two ? [1.55, 1.05, 1.05, 1.65] : [1.25, 1.1, 1.1, 1.85], unit = (room - sum(gaps)) / sum(parts), y = two ? 2 * head + at.tall + foot + 2 * fs : head;
-    let x = width - room - (two ? 0 : 1); // its frame stays whole
+    let x = width - room - 1; // its frame stays whole
     const places = parts.map((size, i) => {
       const box = { x, w: size * unit, y };
       x += size * unit + gaps[i];
@@ -65,6 +65,9 @@ function stepperPicture(model, data, now, says) {
       drawSum(add, "l", "ℓ", { ...at, ...places[1], scale: scaleL });
       drawSum(add, "o", "O", { ...at, ...places[2], scale: scaleOf(all, "o", at.tall) });
       drawMean(add, { ...at, ...places[3] });
+      const [from, to, rail] = [places[1].x, places[2].x + places[2].w, y + at.tall + 2.9 * fs];
+      add("kept", "path", { class: "fac-step-axis", d: `M${from} ${rail}v${0.4 * fs}H${to}v${-0.4 * fs}` });
+      add("kept says", "text", { class: "fac-t-small", x: (from + to) / 2, y: rail + 1.4 * fs, ...middle }, "kept, with m");
     });
     picture.svg.setAttribute("aria-label", `Scores in tiles, and the notes m, ℓ and O. ${says()}`);
     if (follow) picture.svg.querySelector(`[data-key="${held}"]`).focus();
@@ -109,34 +112,34 @@ function stepperPicture(model, data, now, says) {
     let left = x + label + 0.2 * unit + 1.5;
     piles((add) => {
       const title = `scores of query ${model.get("row")}`, titles = [data.columns === 1 && `${title}, below each its key’s V`, title].filter(Boolean);
-      heading(add, "scores", fits(data.fixed ? titles : [...titles.map((text) => `${text}: drag ${numbers ? "" : "⊙ or "}any bar`), title], w + fs, fs), { x, y, fs });
+      heading(add, "scores", fits(data.fixed ? titles : [...titles.map((text) => `${text}: drag any bar`), title], w + fs, fs), { x, y, fs });
       if (ground) add("zero", "path", { class: "fac-axis", d: `M${x + label} ${base - ground}h${w - label}` });
       sequence.forEach((tile, i) => {
-        const [first, stop] = data.tiles[tile], highest = scores.indexOf(Math.max(...scores.slice(first, stop)), first), long = lengths[i] * unit, here = i === place, gone = i < place;
+        const [first, stop] = data.tiles[tile], highest = scores.indexOf(Math.max(...scores.slice(first, stop)), first), long = lengths[i] * unit, here = i === place, gone = i < place, next = place < 0 && !i, near = here || next || end;
         slots.push([left, left + long]);
-        add(`plate ${tile}`, "rect", { class: `fac-step-plate ${here ? "fac-now" : gone ? "fac-folded" : ""}`, x: left - 0.2 * unit, y: y - 0.4 * fs, width: long + 0.4 * unit, height: tall + 3.1 * fs, rx: 6 });
+        add(`plate ${tile}`, "rect", { class: `fac-step-plate ${here ? "fac-now" : gone ? "fac-folded" : next ? "fac-next" : ""}`, x: left - 0.2 * unit, y: y - 0.4 * fs, width: long + 0.4 * unit, height: tall + 3.1 * fs, rx: 6 });
         for (let k = 0; k < lengths[i]; k += 1) {
           const key = first + k, score = scores[key], bx = left + (k + 0.12) * unit, bw = 0.76 * unit, cx = bx + bw / 2;
           const small = (name, text, cls, at) => wide(text, 0.87 * fs) < unit + 2 && add(`${name} ${tile} ${k}`, "text", { class: cls, x: cx, y: at, ...middle }, text);
           if (score === -Infinity) add(`key ${tile} ${k}`, "rect", { class: "fac-step-masked", x: bx, y, width: bw, height: tall }, `key ${key}: masked`);
           else {
             const top = Math.max(0, Math.min(tall, (score - low) * rise));
-            add(`key ${tile} ${k}`, "rect", { class: `fac-step-score fac-step-bar ${here && line >= 2 ? "fac-known" : gone ? "fac-gone" : ""} ${here && k === tied && !numbers ? "fac-step-tied" : ""}`, style: paint(tile), x: bx, y: base - Math.max(top, ground), width: bw, height: Math.max(1.5, Math.abs(top - ground)) });
-            const up = top >= ground ? 1 : -1, knob = !data.fixed && (bw > 24 || key === heldKey() || key === highest); // where bars are thin, a tile's highest stands for all
+            add(`key ${tile} ${k}`, "rect", { class: `fac-step-score fac-step-bar ${here && line >= 2 ? "fac-known" : gone ? "fac-gone" : near ? "" : "fac-later"} ${here && k === tied && !numbers ? "fac-step-tied" : ""}`, style: paint(tile), x: bx, y: base - Math.max(top, ground), width: bw, height: Math.max(1.5, Math.abs(top - ground)) });
+            const up = top >= ground ? 1 : -1, knob = !data.fixed && (near || key === held) && (bw > 24 || key === heldKey() || key === highest); // where bars are thin, a tile's highest stands for all
             if (knob) knobs.push({ key: `knob ${tile} ${k}`, cx, cy: base - top - up * (bw > 24 ? 8 : 0) });
-            if (!numbers && key === highest && !(here && tied >= 0)) labels.push((crossed) => { // above its handle; beside it, where m's line is
+            if (!numbers && near && key === highest && !(here && tied >= 0)) labels.push((crossed) => { // above its handle; beside it, where m's line is
               const text = short(score, 3), long = wide(text, 0.87 * fs), y = base - top - 0.75 * fs, right = cx + 0.7 * fs + long < slots[i][1];
               if (!crossed(y)) add(`s ${tile}`, "text", { class: "fac-t-small", x: Math.max(slots[i][0] + long / 2, Math.min(slots[i][1] - long / 2, cx)), y, ...middle }, text);
               else add(`s ${tile}`, "text", { class: "fac-t-small", x: cx + (right ? 0.7 : -0.7) * fs, y: base - top + 0.35 * fs, "text-anchor": right ? "start" : "end" }, text);
             });
-            if (numbers) labels.push(() => small("s", short(score, 3), "fac-t-small", base - top + (up > 0 ? -0.35 * fs : fs) - (knob ? up * 15 : 0)));
+            if (numbers) labels.push(() => small("s", short(score, 3), near ? "fac-t-small" : "fac-t-soft", base - top + (up > 0 ? -0.35 * fs : fs) - (knob ? up * 15 : 0)));
             if (here && line === DONE.p && all.right.m[place] > -Infinity) unders.push({ score, end: base - top - (knob && up > 0 && !numbers ? 7 : 0), at: numbers ? bx + 0.8 * bw : cx, plate: slots[i], tied: k === tied });
           }
           if (data.columns === 1) small("v", `V = ${short(values[key][0], 3)}`, "fac-t-soft", base + fs);
           if (!data.fixed && score !== -Infinity) handle(add, { tile, k, key, score, x: left + k * unit, y, w: unit, tall, base, rise });
         }
         const name = letter(tile), sign = gone ? " ✓" : "", line_ = base + (data.columns === 1 ? 2.25 : 1.6) * fs;
-        const text = [`tile ${name}${sign}`, `${name}${sign}`].find((words) => wide(words, 0.87 * fs) + 1.6 * fs < long + 0.3 * unit) ?? "", from = left + (long - wide(text, 0.87 * fs) + 1.2 * fs) / 2;
+        const text = [...(gone ? [`tile ${name}, forgotten`] : []), `tile ${name}${sign}`, `${name}${sign}`].find((words) => wide(words, 0.87 * fs) + 1.6 * fs < long + 0.3 * unit) ?? "", from = left + (long - wide(text, 0.87 * fs) + 1.2 * fs) / 2;
         add(`colour ${tile}`, "circle", { class: "fac-edge", style: paint(tile), cx: text ? from - 0.7 * fs : left + long / 2, cy: line_ - 0.32 * fs, r: 0.36 * fs });
         add(`name ${tile}`, "text", { class: here ? "fac-t-small fac-t-name" : "fac-t-small", x: from, y: line_ }, text);
         if (!data.fixed && nTiles > 1) {
@@ -145,13 +148,13 @@ function stepperPicture(model, data, now, says) {
             if (to >= 0) moveTile(tile, to);
           });
         }
-        if (here) add("link", "path", { class: "fac-step-link", d: link(tied < 0 || numbers ? left + long / 2 : left + (tied + 0.5) * unit, y + tall + 2.7 * fs) });
+        if (here || next) add("link", "path", { class: `fac-step-link ${next ? "fac-next" : ""}`, d: link(tied < 0 || numbers ? left + long / 2 : left + (tied + 0.5) * unit, y + tall + 2.7 * fs) });
         left += long + apart * unit;
       });
       const state = stateAt(right, Math.min(model.get("step"), last), nTiles, -Infinity), m = state.m;
       const level = (v) => base - Math.max(0, Math.min(tall, (v - low) * rise)), edge = x + label - 0.4 * fs;
       if (m > -Infinity) add("m", "rect", { class: "fac-step-m", x: edge, y: level(m) - 1, width: w - label + 0.4 * fs, height: 2 });
-      add("m says", "text", { class: m === -Infinity ? "fac-t-soft" : "fac-t-small fac-t-name", x: edge - 0.2 * fs, y: (m === -Infinity ? base : level(m)) + 0.3 * fs, "text-anchor": "end" }, m === -Infinity ? "m = −∞" : fits([`m = ${short(m, 3)}`, `m ${short(m, 3)}`], label - 0.4 * fs, 0.87 * fs));
+      add("m says", "text", { class: m === -Infinity ? "fac-t-soft" : "fac-t-small fac-t-name", x: edge - 0.2 * fs, y: m === -Infinity ? base + 1.3 * fs : level(m) + 0.3 * fs, "text-anchor": "end" }, m === -Infinity ? "m = −∞" : fits([`m = ${short(m, 3)}`, `m ${short(m, 3)}`], label - 0.4 * fs, 0.87 * fs));
       const old = place > 0 && line >= 2 && line <= DONE.alpha ? right.m[place - 1] : m, [now_, before] = [level(m), level(old)];
       if (old < m && old > -Infinity) { // what α is made of
         add("m old", "path", { class: "fac-step-m-old", d: `M${edge} ${before}H${x + w}` });
@@ -220,9 +223,9 @@ function stepperPicture(model, data, now, says) {
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
     const p = right.p[here] ?? [], unit = w / p.length, wrong = slip?.p[here], name = (value) => (value ? value.toFixed(2).replace("0.", ".") : "0");
     const numbers = Math.max(...p.map((value) => wide(name(value), 0.87 * fs))) < unit - 2, zooms = zoom > 1 && !end; // a number under each bar
-    add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + (zooms && !numbers ? 1.1 : 2.3) * fs, ...middle }, end ? "thrown away" : `tile ${letter(tile)}`);
+    add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + (numbers ? 2.3 : 1.1) * fs, ...middle }, end ? "forgotten" : fits([`tile ${letter(tile)}, then forgotten`, `${letter(tile)}, then forgotten`, `tile ${letter(tile)}`], w + 3 * fs, 0.8 * fs));
     if (end) return;
-    if (zooms) add("desk zoom", "text", { class: "fac-t-small fac-t-name", x: x + w / 2, y: numbers ? y + 0.6 * fs : base + 2.3 * fs, ...middle }, fits([`${zoom} × as tall as in ℓ`, `${zoom} × ℓ’s scale`], w + 2 * fs, 0.8 * fs));
+    if (zooms) add("desk zoom", "text", { class: "fac-t-soft", x: x + w / 2, y: numbers ? y + 0.6 * fs : base + 2.3 * fs, ...middle }, `scale: ${zoom} × ℓ’s`);
     axis(add, "p", x, base, tall, { unit: zoom * scale.unit, deep: 0 }, fs);
     p.forEach((value, k) => {
       const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * zoom * scale.unit), text = name(value);
@@ -239,26 +242,19 @@ function stepperPicture(model, data, now, says) {
   }
 
   /** ℓ or O as a stack, a segment a tile; the outline is its height before this tile, which shrank by α. */
-  function drawSum(add, what, name, { all, place, line, fs, x, w, y, tall, end, scale }) {
+  function drawSum(add, what, name, { all, place, line, fs, two, x, w, y, tall, end, scale }) {
     const { right, slip, sequence, column } = all, base = y + tall - scale.deep * scale.unit, floor = y + tall;
     const last_ = end ? nTiles - 1 : line >= DONE[what] ? place : place - 1, fresh = !end && last_ === place && place >= 0;
     const value = (run, i) => (i < 0 ? 0 : what === "l" ? run.l[i] : run.o[i][column]);
     const alpha = place > 0 && !end && line >= DONE.alpha ? right.by[what][place] : 1, shrinks = alpha < 1 && !fresh;
-    heading(add, what, what === "o" && data.columns > 1 ? fits([`O, column ${column}`, `O, col. ${column}`], w + 0.4 * fs) : name, { x, y, fs });
-    if (what === "o" && last_ >= 0) {
-      const range = bounds(column).map((v) => v * right.l[last_] * (shrinks ? alpha : 1)), // of the keys that O holds: their ℓ shrinks with it
-         [high, deep] = range.map((v) => Math.max(y, Math.min(floor, base - v * scale.unit)));
-      const [overs, unders] = [base - range[0] * scale.unit < y - 1, base - range[1] * scale.unit > floor + 1], [least, most] = [short(range[1], 2), short(range[0], 2)];
-      add("o band", "rect", { class: "fac-step-band fac-step-open", x, y: high, width: w, height: Math.max(0, deep - high) }, "what O can be: ℓ times the highest value at most, ℓ times the lowest at least");
-      add("o band edge", "path", { class: "fac-step-rim", d: `M${x} ${high}V${deep}M${x + w} ${high}V${deep}${overs ? "" : `M${x} ${high}h${w}`}${unders ? "" : `M${x} ${deep}h${w}`}` }); // open where it goes on
-      const lies = ["must lie", overs || unders ? `in ${least} to ${most}` : "in here"];
-      const filled = Math.max(0, ...[right, slip].map((run) => sum((run?.parts.o[last_] ?? []).filter((v) => v > 0)))) * scale.unit; // no words on a stack
-      if (!slip && (fresh || shrinks) && base - filled - high > 2.9 * fs) lies.forEach((text, i) => add(`o can ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: high + (1.2 + 1.1 * i) * fs, ...middle }, text));
-    }
+    const sums = what === "l" ? "sum of p" : "sum of p · V", title = fits(what === "o" && data.columns > 1 ? [`O, column ${column}`, `O, col. ${column}`] : two ? [name] : [`${name} = ${sums}`, name], w + (two ? 0.4 : 2.5) * fs, fs);
+    heading(add, what, title, { x, y, fs });
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
-    if (!slip) add(`${what} means`, "text", { class: "fac-t-soft", x: x + w / 2, y: floor + 2.3 * fs, ...middle }, what === "l" ? "sum of p" : "sum of p · V");
     axis(add, what, x, base, tall, scale, fs);
-    if (last_ < 0) return;
+    const says = (key, text, dy, cls = "fac-t-small fac-t-name", at = x + w / 2) => add(`${what} ${key}`, "text", { class: cls, x: at, y: floor + dy * fs, ...middle }, text);
+    const change = shrinks && !slip ? shrunk(value(right, last_), alpha) : "", tight = wide(change, 0.87 * fs) > w; // then in two lines
+    if (!slip && !tight && !title.includes("=")) says("means", sums, 2.3, "fac-t-soft");
+    if (last_ < 0) return says("total right", "0", 1.1);
     const pillar = (run, bx, bw, bad) => {
       let up = 0, down = 0, top = base;
       run.parts[what][last_].forEach((share, i) => {
@@ -277,14 +273,15 @@ function stepperPicture(model, data, now, says) {
       return { top: Math.max(y - 0.6 * fs, base - up), total, over: base - up < y - 0.6 * fs || !Number.isFinite(total) };
     };
     const half = slip ? 0.46 * w : w, mine = pillar(right, x, half, false);
-    const label = (key, bx, p, bad) => last_ >= 0 && add(`${what} total ${key}`, "text", { class: bad ? "fac-t-bad" : "fac-t-small fac-t-name", x: bx + half / 2, y: floor + (bad ? 2.3 : 1.1) * fs, ...middle }, bad || slip || !shrinks ? `${bad ? "✗ " : ""}${p.over && bad ? "↑ " : ""}${short(p.total, 4)}` : shrunk(p.total, alpha));
-    label("right", slip ? x + w / 2 - half / 2 : x, mine, false);
-    if (slip) label("slip", x + w / 2 - half / 2, pillar(slip, x + 0.54 * w, half, true), true);
+    const total = ({ total, over }) => `${over ? "↑ " : ""}${short(total, 4)}`;
+    if (change) (tight ? change.split(/ (?=→)/) : [change]).forEach((text, i) => says(`total right ${i || ""}`, text, 1.1 + 1.2 * i));
+    else says("total right", short(mine.total, 4), 1.1);
+    if (slip) says("total slip", `✗ ${total(pillar(slip, x + 0.54 * w, half, true))}`, 2.3, "fac-t-bad");
     if (alpha < 1) {
       const before = value(right, place - 1) * scale.unit, shown = fresh ? before : before * alpha, size = Math.abs(shown), gone = Math.abs(before) - Math.abs(before * alpha), up = before >= 0;
       const on = shrinks && !slip && gone > 2 * fs && Math.abs(before) > 3.8 * fs; // what goes has room for its words
       if (shrinks && gone > 1) add(`${what} gone`, "path", { class: "fac-step-gone-part", d: hatching(x, up ? base - Math.abs(before) : base + size, half, gone, 7) });
-      if (on) chip(add, `${what} shrinks`, `× ${short(alpha, 3)}`, x + half / 2, up ? base - Math.abs(before) + fs : base + size + gone - fs, fs);
+      if (on) chip(add, `${what} shrinks`, `× ${short(alpha, 4)}`, x + half / 2, up ? base - Math.abs(before) + fs : base + size + gone - fs, fs);
       add(`${what} ghost`, "rect", { class: "fac-step-ghost", x, y: Math.max(y - 0.6 * fs, shown >= 0 ? base - size : base), width: half, height: Math.min(size, tall) });
       if (!on) add(`${what} alpha`, "text", { class: "fac-t-small fac-t-name", x: x + w, y: y - 1.3 * fs, "text-anchor": "end" }, `× ${short(alpha, 4)}`);
     }
@@ -307,7 +304,7 @@ function stepperPicture(model, data, now, says) {
     const level = (v) => y + (tall * (top - Math.max(low_, Math.min(top, v)))) / (top - low_), across = (i) => x + ((i + 0.5) * w) / nTiles;
     const shown = end ? nTiles : line >= LINES.length ? place + 1 : Math.max(0, place);
     const later = end ? "" : "fac-step-later", axis = [a, ...levels(a, b), b]; // the line that divides runs once, at the end
-    heading(add, "mean", end ? "the answer" : fits(["the answer so far", "answer so far"], box.w + 0.6 * fs), { x: box.x, y, fs });
+    heading(add, "mean", fits([...(end ? ["the answer"] : ["the answer so far", "answer so far"]), "answer"], w, 1.06 * fs), { x, y, fs });
     add("band", "rect", { class: "fac-step-band", x, y: level(b), width: w, height: level(a) - level(b) });
     const digits = Math.max(0, 1 - Math.floor(Math.log10(band))); // as many decimals at each of its ends
     const path = (key, run, cls, many) => {
@@ -332,10 +329,10 @@ function stepperPicture(model, data, now, says) {
     };
     says("right", right, "fac-t-small fac-t-name", 1.1, "");
     if (slip) says("slip", slip, "fac-t-bad", 2.3, "✗ ");
-    else if (place > 0 && !end && line === DONE.alpha && right.alpha[place] < 1) add("end says", "text", { class: "fac-t-small fac-t-name", x: x + w, y: y + tall + 2.3 * fs, "text-anchor": "end" }, fits(["unchanged: both shrink alike", "unchanged"], box.w + 1.5 * fs, 0.87 * fs));
     else add("end says", "text", { class: "fac-t-soft", x: x + w / 2, y: y + tall + 2.3 * fs, ...middle }, end ? (other ? "as in the order given" : "as all at once") : "O / ℓ");
     const free = [level(b) + 1.2 * fs, level(a) - 1.7 * fs].find((at) => right.means.slice(0, shown).every((v) => Math.abs(level(v) - at - 0.2 * fs) > 1.7 * fs)); // on no dot
-    if (!end && !slip && free && level(a) - level(b) > 4 * fs) ["must lie", "in here"].forEach((text, i) => add(`band says ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: free + 1.1 * i * fs, ...middle }, text));
+    const alike = place > 0 && !end && line === DONE.alpha && right.alpha[place] < 1; // both sums shrink, and their quotient stands
+    if (!end && !slip && free && level(a) - level(b) > 4 * fs) (alike ? (wide("unchanged: both", 0.9 * fs) < w ? ["unchanged: both", "shrink alike"] : ["unchanged:", "both sums", "shrink"]) : [fits(["an average of V", "an average"], w, 0.8 * fs), "lies in here"]).forEach((text, i) => add(`band says ${i}`, "text", { class: alike ? "fac-t-small fac-t-name" : "fac-t-soft", x: x + w / 2, y: free + 1.1 * i * fs, ...middle }, text));
   }
 
   return picture;
