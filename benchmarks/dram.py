@@ -269,6 +269,8 @@ def main() -> None:
         if (old["device"], old["kernels"]) == (header("")["device"], now):
             dates = old.get("added", {}) | dict.fromkeys(parts, header("")["date"])
             save(old | parts | {"added": dates}, NAME, asked.out)
+        else:
+            print(f"\n{file} is of another GPU or of other kernels: nothing was added to it.")
     return None
 
 
