@@ -160,11 +160,12 @@ def header(question: str) -> dict[str, Any]:
 
 
 def save(record: dict[str, Any], name: str, folder: Path = RECORDS) -> None:
-    """Write the record as JSON, and which kernels it saw; say where."""
+    """Write the record as JSON, and which kernels it saw, now and before; say where."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name}.json"
     used = [n for n in KERNELS if f"course_lib.kernels.{n}" in sys.modules]
-    record = record | {"kernels": {n: fingerprint(KERNELS[n]) for n in used}}
+    seen = record.get("kernels", {}) | {n: fingerprint(KERNELS[n]) for n in used}
+    record = record | {"kernels": seen}
     file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(f"written: {file}")
 
