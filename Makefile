@@ -12,7 +12,9 @@ BIN ?= .venv/bin
 ARGS ?=
 export PIP_ARGS TORCH_INDEX
 
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# Where bytecode is not kept, each worker compiles all tests anew: 8 of the 20 seconds of processor
+# time in which it finds them.
+PYTEST = MAKEFLAGS= PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 TWO = -n 2 --dist worksteal
 ALL = not gpu and not slow
 
@@ -27,7 +29,7 @@ MUTANTS = PYTHONPATH=tests $(BIN)/python -m mutants $(if $(EXERCISE),--exercise 
     $(if $(MINUTES),--minutes $(MINUTES)) $(if $(OUT),--out $(OUT)) \
     $(if $(BEFORE),--before $(BEFORE)) $(ARGS)
 
-.PHONY: help sizes verdicts mutants rewrites lab test watch coverage test-sweep test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint build bench
+.PHONY: help sizes verdicts mutants rewrites lab test watch coverage test-sweep test-gpu test-slow test-browser test-nbgrader test-colab test-triton lint quick-lint types suite build bench
 
 help:
 	@echo "make lab | test [LESSON=NN] | watch [LESSON=NN] | coverage | test-sweep | test-gpu | test-slow | test-browser | test-nbgrader | test-colab | test-triton | lint | build | bench | sizes | verdicts | mutants | rewrites"
@@ -40,9 +42,12 @@ test: $(DEV)
 	$(BIN)/course build --check
 	$(PYTEST) $(TWO) -m "$(ALL)" --lesson $(LESSON) $(ARGS)
 else
-test: lint
-	$(PYTEST) $(TWO) -m "$(ALL) and not sweep" $(ARGS)
+test: quick-lint
+	@$(MAKE) --no-print-directory -j 2 types suite
 endif
+
+suite: $(DEV)
+	$(PYTEST) $(TWO) -m "$(ALL) and not sweep" $(ARGS)
 
 # on every save: build the notebooks, run the tests of the saved file's lesson (or of LESSON)
 watch: $(DEV)
@@ -65,11 +70,16 @@ test-slow: $(DEV)
 test-browser: $(DEV)
 	$(PYTEST) -m browser $(ARGS)
 
-lint: $(DEV)
+lint: quick-lint types
+
+quick-lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/course build --check
+
+# the first time mypy reads torch, for a minute: `make test` does it beside the suite
+types: $(DEV)
 	$(BIN)/mypy
 
 build: $(DEV)

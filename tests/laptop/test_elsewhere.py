@@ -41,6 +41,10 @@ def is_stopped():
     except TookTooLong:
         return True
 
+# what it imports in children: the others are as they are here, which test_doctor has seen
+imported = doctor._import_error
+doctor._import_error = lambda name: imported(name) if name == "triton" else ""
+
 names = [(zygote.os, "fork"), (limit.signal, "setitimer"), (limit.time, "clock_gettime")]
 print(json.dumps({
     "platform": zygote.sys.platform,
