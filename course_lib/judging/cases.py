@@ -279,7 +279,13 @@ def sized_rows(rng: Generator, *, by: float = 150.0) -> list[tuple[str, np.ndarr
         "3 rows of 33 scores of -2**127 and far below, near the end of float32",
         2.0**97 * _far_apart(rng, 33, (1, 1, 1)),
     )
-    return [*((name, _peaked(rng, *shape, by)) for name, shape in shapes.items()), whole, lowest]
+    # and none is short: what is wrong with it is not wrong with places past the end
+    whole_and_low = (
+        "3 rows of 64 scores of -2**127 and far below",
+        2.0**97 * _far_apart(rng, 64, (1, 1, 1)),
+    )
+    peaks = [(name, _peaked(rng, *shape, by)) for name, shape in shapes.items()]
+    return [*peaks, whole, lowest, whole_and_low]
 
 
 def _peaked(rng: Generator, rows: int, n: int, by: float) -> np.ndarray:

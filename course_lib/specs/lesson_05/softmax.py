@@ -20,7 +20,7 @@ from course_lib.judging.kernel_judge import (
 )
 from course_lib.judging.least import Least, counted
 from course_lib.judging.load_map import Cut
-from course_lib.judging.misconceptions import CLIPPED, NOT_THE_MAXIMUM, SAYS
+from course_lib.judging.misconceptions import BASES, CLIPPED, NOT_THE_MAXIMUM, SAYS
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
 
@@ -123,6 +123,15 @@ def _weighed(x: Any, wrong: Any) -> np.ndarray:
     return np.exp(s) / x.sum(axis=1, keepdims=True) if wrong is None else wrong(s)
 
 
+def _mixed(x: Any, *, above: bool) -> np.ndarray:
+    """Return a softmax with powers of 2 ``above`` the line, or below it, and of e else."""
+    return _weighed(x, lambda s: _powers(s, above) / _powers(s, not above).sum(1, keepdims=True))
+
+
+def _powers(s: np.ndarray, of_2: bool) -> np.ndarray:
+    return np.asarray(np.exp2(s) if of_2 else np.exp(s))
+
+
 ROW_SOFTMAX = Exercise.of(
     "5.3",
     cases=_row_cases,
@@ -142,7 +151,6 @@ ROW_SOFTMAX = Exercise.of(
             "exponential is then 0. Take the maximum of the row's scores, whatever it is.",
             partial(_less, other=lambda x: np.maximum(x.max(axis=1, keepdims=True), 0)),
         ),
-        *cut_off(_softmax),
         Mistake(
             "masked means score zero",
             "The empty places of the block entered with score 0 and weight exp(0 - max). Load "
@@ -170,6 +178,7 @@ ROW_SOFTMAX = Exercise.of(
         *Mistake.ways(
             CLIPPED, SAYS[CLIPPED], *(partial(_clipped, most=most) for most in MOST_SCORES)
         ),
+        *cut_off(_softmax),
         *Mistake.ways(
             NOT_THE_MAXIMUM,
             "Another number of the row than its maximum is subtracted: where a score lies far "
@@ -200,6 +209,7 @@ ROW_SOFTMAX = Exercise.of(
                 ("log2 where ln is meant", lambda m, l_sum: m + np.log2(l_sum)),
             )
         ),
+        *Mistake.ways(BASES, SAYS[BASES], *(partial(_mixed, above=a) for a in (True, False))),
         Mistake(
             "not divided by the sum",
             "The exponentials are not divided by their sum: each row must add up to 1.",

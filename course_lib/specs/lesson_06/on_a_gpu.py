@@ -158,6 +158,16 @@ MENDED_TOTAL = Exercise.of(
             lambda x, *, block: block * as_float64(x).sum(keepdims=True),
         ),
         Mistake(
+            "everything is added up twice",
+            "Is the kernel launched twice, or does each block have two programs?",
+            lambda x, *, block: 2 * as_float64(x).sum(keepdims=True),
+        ),
+        Mistake(
+            "the short last part is left out",
+            "n / block programs, rounded down, are none where x is shorter than a block.",
+            lambda x, *, block: as_float64(x).sum(keepdims=True) * (x.numel() >= block),
+        ),
+        Mistake(
             "empty places count as 1",
             "What the mask leaves out is loaded as other: 0.0 adds nothing.",
             lambda x, *, block: as_float64(x).sum(keepdims=True) + -x.numel() % block,

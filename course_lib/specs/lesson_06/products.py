@@ -14,14 +14,10 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.least import Least, counted
 from course_lib.judging.load_map import Cut
-from course_lib.judging.misconceptions import STRIDES_EXCHANGED
+from course_lib.judging.misconceptions import OTHER_STRIDES, SAYS, STRIDES_EXCHANGED
 from course_lib.judging.spec import FAR, HARD, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
-from course_lib.judging.strides import as_contiguous
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_06.copy_tiles import PAST_THE_ENDS
-
-IGNORED = "the strides are ignored"
-_USE_STRIDES = "The tensors are taken to lie in memory row after row: use the strides."
 
 
 def _at(strides: Callable[[int, int], tuple[int, int]]) -> Callable[[Any], Any]:
@@ -45,8 +41,14 @@ _OTHER_STRIDES: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
 
 
 def _stride_mistakes(product: Callable[..., Any]) -> tuple[Mistake, ...]:
-    """Return what comes of strides that are left out or exchanged, in one matrix or in both."""
-    return tuple(
+    """Return what comes of strides that are left out, exchanged or another matrix's."""
+    of_the_other = Mistake.ways(
+        OTHER_STRIDES,
+        SAYS[OTHER_STRIDES],
+        lambda a, b, **_: product(a.as_strided(a.shape, b.stride()), b),
+        lambda a, b, **_: product(a, b.as_strided(b.shape, a.stride())),
+    )
+    return of_the_other + tuple(
         Mistake(
             name,
             says,
@@ -152,15 +154,19 @@ TILE_SCORES = Exercise.of(
             "in float32.",
             lambda q, k: _half(_scores(q, k)),
         ),
+        *Mistake.ways(
+            "a tile is multiplied with itself",
+            "Both sides of the product are q, or both are k: each score is one row of q by one of "
+            "k.",
+            lambda q, k: _scores(q, q),
+            lambda q, k: _scores(k, k),
+            lambda q, k: _scores(q, q.as_strided(k.shape, k.stride())),
+            lambda q, k: _scores(k.as_strided(q.shape, q.stride()), k),
+        ),
         Mistake(
             "k is reshaped, not transposed",
             "The tile has the right shape, but its numbers kept their order: use tl.trans.",
             lambda q, k: as_float64(q) @ as_float64(k).reshape(k.shape[::-1]),
-        ),
-        Mistake(
-            IGNORED,
-            _USE_STRIDES,
-            lambda q, k: _scores(as_contiguous(q), as_contiguous(k)),
         ),
         *_stride_mistakes(_scores),
         Mistake(
@@ -292,6 +298,13 @@ def _one_stands_still(a: Any, b: Any, block_k: int, still: str) -> np.ndarray:
     return a[:, in_a] @ b[in_b]
 
 
+def _first_tiles(a: Any, b: Any, *, axis: int, **sizes: int) -> np.ndarray:
+    """Return the product with nothing stored but the first rows (``axis`` 0), or columns."""
+    product = _product(a, b)
+    product.swapaxes(0, axis)[sizes[("block_m", "block_n")[axis]] :] = np.nan
+    return product
+
+
 MATMUL = Exercise.of(
     "6.3",
     cases=_matmul_cases,
@@ -353,11 +366,17 @@ MATMUL = Exercise.of(
             )
             for still in "ab"
         ),
-        Mistake(
-            IGNORED,
-            _USE_STRIDES,
-            lambda a, b, **_: _product(as_contiguous(a), as_contiguous(b)),
-        ),
         *_stride_mistakes(_product),
+        *Mistake.ways(
+            "every program works on the first columns",
+            "The columns do not depend on tl.program_id(1), so that nothing is stored in the "
+            "others.",
+            partial(_first_tiles, axis=1),
+        ),
+        *Mistake.ways(
+            "every program works on the first rows",
+            "The rows do not depend on tl.program_id(0), so that nothing is stored in the others.",
+            partial(_first_tiles, axis=0),
+        ),
     ),
 )
