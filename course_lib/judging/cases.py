@@ -259,6 +259,13 @@ def _far_apart(rng: Generator, n: int, turns: tuple[int, ...] = (1, -1, 1)) -> n
     return np.array(turns)[:, None] * (FARTHEST - steps)
 
 
+def one_far_below(rng: Generator) -> np.ndarray:
+    """Return 3 rows of 40 scores in which only the largest number *without* its sign is far off."""
+    x = np.asarray(rng.standard_normal((3, 40)))
+    x[np.arange(3), rng.integers(1, 40, 3)] -= 250
+    return x
+
+
 def sized_rows(rng: Generator, *, by: float = 150.0) -> list[tuple[str, np.ndarray]]:
     """Return scores in other shapes than most cases have: long rows, many of them, short ones.
 

@@ -34,5 +34,10 @@ OTHER_STATISTICS: tuple[tuple[str, str, Statistic], ...] = (
         "A row's first number is seldom its largest: tl.max looks at all of them.",
         _first,
     ),
+    (
+        "the place of the largest, not the largest",
+        "tl.argmax is the number of the largest's column: tl.max is the largest itself.",
+        lambda x: x.argmax(-1).astype(np.float64),
+    ),
 )
 """(name, sentence, what is taken)."""

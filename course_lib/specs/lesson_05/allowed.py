@@ -201,6 +201,11 @@ ALLOWED_SCORES = Exercise.of(
             partial(_other, allows=lambda x, limit: x == x),
         ),
         Mistake(
+            "the size of a score is compared, not the score",
+            "A score far below 0 is below the limit, too: no tl.abs.",
+            partial(_other, allows=lambda x, limit: np.abs(x) <= limit),
+        ),
+        Mistake(
             "the limit itself is hidden",
             "A score that equals the limit is allowed: <=, not <.",
             partial(_other, allows=np.less),

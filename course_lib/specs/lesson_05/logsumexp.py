@@ -1,4 +1,7 @@
-"""Exercise 5.4: the log-sum-exp of a row of any length."""
+"""Exercise 5.4: the log-sum-exp of a row of any length.
+
+Longer than 400 lines because every way to keep notes and what goes wrong with it stand together.
+"""
 
 from __future__ import annotations
 
@@ -52,9 +55,13 @@ def _long_cases(rng: Generator) -> list[Case]:
     return [
         case("the rows [1, 3, 2, 5] and [2, 5, 1, 3] in blocks of 2", by_hand, 2),
         case("3 rows of 64 rising scores in blocks of 16", drawn(3, 64, rise=6), 16),
+        case("3 rows of 40 scores, one of them far below 0, in blocks of 16",
+             draw.tensor(draw.one_far_below(rng)), 16),
         case("3 rows of 70 scores, all negative; the last of 5 blocks is short",
              drawn(3, 70, around=-8), 16),
         case("2 rows of 150 scores near +100", drawn(2, 150, around=100), 64),
+        case("2 rows of 150 scores that rise from -300 to +300",
+             drawn(2, 150, around=-300, rise=600), 64),
         case("2 rows of 150 scores that fall from +100 to -100",
              drawn(2, 150, around=100, rise=-200), 64),
         case("2 rows of 200 scores near -150", drawn(2, 200, around=-150), 64),
@@ -119,6 +126,16 @@ def _long(
     loops = [SLIPS[slip] for slip in slips or ("right",)]
     turned = [replace(loop, backwards=True) for loop in loops if slips and order_matters(loop)]
     return Mistake.ways(name, says, *(partial(logsumexp, loop) for loop in loops + turned))
+
+
+def _one_more(x: Any, *, block: int = 64) -> np.ndarray:
+    m = as_float64(x).max(axis=1)
+    return m + np.log1p(np.exp(_logsumexp(x) - m))
+
+
+def _mean_of_blocks(x: Any, *, block: int = 64) -> np.ndarray:
+    starts = range(0, x.shape[1], block)
+    return np.mean([_logsumexp(x[:, start : start + block]) for start in starts], axis=0)
 
 
 def _first_block_again(x: Any, *, block: int = 64) -> np.ndarray:
@@ -239,6 +256,12 @@ LONG_LOGSUMEXP = Exercise.of(
             "own_max",
         ),
         *_long(
+            "each block uses its own maximum",
+            "The sums of the blocks are measured against maxima of their own, and added as they "
+            "are: measure each against m_new, the maximum so far, and rescale what is old.",
+            "own_max_no_rescale",
+        ),
+        *_long(
             "m forgets the earlier blocks",
             "The new maximum is that of the last block only. Where scores fall far, alpha "
             "overflows: take the larger of it and m.",
@@ -287,6 +310,23 @@ LONG_LOGSUMEXP = Exercise.of(
             "only the first block counts",
             "The loop must go on to the end of the row: range(0, n_cols, BLOCK).",
             end=lambda n, block: block,
+        ),
+        Mistake(
+            "the mean of the exponentials, not their sum",
+            "The sum is divided by the number of scores: log(sum(exp(x))) has no mean in it.",
+            lambda x, *, block=64: _logsumexp(x) - np.log(x.shape[1]),
+        ),
+        Mistake(
+            "1 is added to the sum",
+            "l_sum starts at 0, and the logarithm is of l_sum alone: the largest score is in the "
+            "sum already.",
+            _one_more,
+        ),
+        Mistake(
+            "the blocks' answers are averaged",
+            "Each block has a log-sum-exp of its own, and their mean is no log-sum-exp: keep m and "
+            "l_sum running.",
+            _mean_of_blocks,
         ),
         Mistake(
             "every step reads the first block",

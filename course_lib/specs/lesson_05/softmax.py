@@ -40,6 +40,7 @@ def _row_cases(rng: Generator) -> list[Case]:
         Case("5 rows of 32 scores: a full block", (drawn(5, 32),)),
         Case("6 rows of 37 scores, in blocks of 64", (drawn(6, 37),)),
         Case("4 rows of 20 scores, some above +100, some below -100", (drawn(4, 20, size=90),)),
+        Case("3 rows of 40 scores, one far below 0", (draw.tensor(draw.one_far_below(rng)),)),
         Case("4 rows of 50 scores, all of them negative, near -120", (drawn(4, 50, around=-120),)),
         Case("4 rows of 64 scores, all of them negative, near -120: a full block",
              (drawn(4, 64, around=-120),)),
@@ -186,6 +187,7 @@ ROW_SOFTMAX = Exercise.of(
             partial(_less, other=lambda x: x.mean(axis=1, keepdims=True)),
             partial(_less, other=lambda x: x.min(axis=1, keepdims=True)),
             partial(_less, other=lambda x: x[:, :1]),
+            partial(_less, other=lambda x: np.abs(x).max(axis=1, keepdims=True)),
             partial(_less, other=lambda x: _in_the_block(x, np.mean)),
             partial(_less, other=lambda x: _in_the_block(x, np.min)),
         ),
@@ -225,6 +227,21 @@ ROW_SOFTMAX = Exercise.of(
             "divided by the sum of the scores",
             "The sum is taken of the scores: add up the exponentials, p.",
             partial(_weighed, wrong=None),
+        ),
+        Mistake(
+            "divided by the mean, not by the sum",
+            "The exponentials are divided by their mean: each row must add up to 1.",
+            partial(_weighed, wrong=lambda s: np.exp(s) / np.exp(s).mean(axis=1, keepdims=True)),
+        ),
+        Mistake(
+            "the scores have the other sign",
+            "The smallest score has the largest weight: it is exp(s - max), not exp(min - s).",
+            lambda x: _softmax(-as_float64(x)),
+        ),
+        Mistake(
+            "the scores are scaled",
+            "Here the softmax of the scores as they are is asked for: no 1 / sqrt(n_cols).",
+            lambda x: _softmax(as_float64(x) / np.sqrt(x.shape[1])),
         ),
         Mistake(
             "the logarithm of the softmax",

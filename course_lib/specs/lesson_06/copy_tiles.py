@@ -70,14 +70,17 @@ def _copies(
     return x, np.pad(x, width, constant_values=fill)
 
 
-def _clamped(
-    x: Any, *, block_rows: int, block_cols: int, axes: tuple[int, ...]
+def _read_inside(
+    x: Any, *, block_rows: int, block_cols: int, axes: tuple[int, ...], mode: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return copies whose places past the end of ``axes`` hold the last row's or column's."""
+    """Return copies whose places past the end of ``axes`` hold what stands inside.
+
+    ``mode``: that of the last row or column ("edge"), or from the first on again ("wrap").
+    """
     x, filled = _copies(x, block_rows=block_rows, block_cols=block_cols)
     ends = zip(filled.shape, x.shape, strict=True)
     rows, cols = (whole if i in axes else short for i, (whole, short) in enumerate(ends))
-    filled[:rows, :cols] = np.pad(x, ((0, rows - len(x)), (0, cols - x.shape[1])), mode="edge")
+    filled[:rows, :cols] = np.pad(x, ((0, rows - len(x)), (0, cols - x.shape[1])), mode=mode)
     return x, filled
 
 
@@ -190,7 +193,11 @@ COPY_TILES = Exercise.of(
             "(-inf is for scores.)",
             partial(_copies, fill=1.0),
             partial(_copies, fill=-np.inf),
-            *(partial(_clamped, axes=axes) for axes in ((0,), (1,), (0, 1))),
+            *(
+                partial(_read_inside, axes=axes, mode=mode)
+                for axes in ((0,), (1,), (0, 1))
+                for mode in ("edge", "wrap")
+            ),
         ),
     ),
 )

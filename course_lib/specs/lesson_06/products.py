@@ -279,6 +279,25 @@ def _but_the_last(products: list[np.ndarray], short: int, longest: int) -> Any:
     return sum(products[:-1] if 0 < short <= longest else products)
 
 
+def _first_tiles_masked(a: Any, b: Any, *, block_k: int, **_: int) -> Any:
+    a, b = as_float64(a), as_float64(b)
+    widths = (min(block_k, len(b) - start) for start in range(0, len(b), block_k))
+    return sum(a[:, :width] @ b[:width] for width in widths)
+
+
+def _moved_wrongly(a: Any, b: Any, *, block_k: int, of_a: bool, of_b: bool, **_: int) -> Any:
+    """Return what steps add up that move a by its row stride, b by its column stride."""
+    (a_row, a_col), (b_row, b_col), total = a.stride(), b.stride(), 0
+    for start in range(0, len(b), block_k):
+        width = min(block_k, len(b) - start)
+        in_a = a.storage_offset() + start * (a_row if of_a else a_col)
+        in_b = b.storage_offset() + start * (b_col if of_b else b_row)
+        a_tile = a.as_strided((len(a), width), (a_row, a_col), in_a)
+        b_tile = b.as_strided((width, b.shape[1]), (b_row, b_col), in_b)
+        total = total + _product(a_tile, b_tile)
+    return total
+
+
 def _up_to(end: Callable[[Any, Any], int], a: Any, b: Any, *, block_k: int, **_: int) -> Any:
     """Return what steps from 0 to ``end(a, b)`` add up, none of which goes past the end of k."""
     return sum(_products(a, b, block_k)[: -(-end(a, b) // block_k)])
@@ -328,6 +347,40 @@ MATMUL = Exercise.of(
             "only the first step counts",
             "The loop must reach the end of k: range(0, k, BLOCK_K).",
             lambda products, _: products[0],
+        ),
+        _steps(
+            "the steps are averaged",
+            "A product is the sum of what the steps make: nothing is divided by their number.",
+            lambda products, _: sum(products) / len(products),
+        ),
+        _steps(
+            "the largest of the steps, not their sum",
+            "Each entry is the largest of what the steps make: add them up, acc += tl.dot(...).",
+            lambda products, _: np.max(products, axis=0),
+        ),
+        _steps(
+            "the first step is left out",
+            "The loop begins at 0: range(0, k, BLOCK_K).",
+            lambda products, _: sum(products[1:], np.zeros_like(products[0])),
+        ),
+        _steps(
+            "the first step counts twice",
+            "What is done before the loop is done in its first step as well: begin at BLOCK_K, or "
+            "with zeros.",
+            lambda products, _: products[0] + sum(products),
+        ),
+        Mistake(
+            "every step reads the first tiles",
+            "The mask moves along k, and the addresses do not: they begin at start, too.",
+            _first_tiles_masked,
+        ),
+        *Mistake.ways(
+            "a pointer moves by the wrong stride",
+            "From step to step a moves along its columns, BLOCK_K * a_col, and b along its rows, "
+            "BLOCK_K * b_row.",
+            partial(_moved_wrongly, of_a=True, of_b=False),
+            partial(_moved_wrongly, of_a=False, of_b=True),
+            partial(_moved_wrongly, of_a=True, of_b=True),
         ),
         *(
             _steps(

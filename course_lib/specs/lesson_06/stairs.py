@@ -273,6 +273,12 @@ _WRONG_MAXIMA: tuple[tuple[str, str, Fold], ...] = (
 _RULE = "Row i sees the columns j <= 2 * i + 1."
 
 
+def _within_the_tile(x: Any, *, of_rows: bool, **how: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return what comes of a rule for the numbers of rows, or of columns, in their tile."""
+    rows, cols = (how["block_rows"], 1 << 30) if of_rows else (1 << 30, how["block_cols"])
+    return _turned(x, sees=lambda i, j: _sees(i % rows, j % cols), **how)
+
+
 def _first_rows(x: Any, *, block_rows: int, **how: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return what there is if nothing is stored for any rows but the first; out is filled."""
     out, top = _turned(x, block_rows=block_rows, **how)
@@ -338,6 +344,13 @@ TURNED_STAIRS = Exercise.of(
             partial(_turned, sees=lambda i, j: j <= i + 2),
             partial(_turned, sees=lambda i, j: j <= i + 1),
             partial(_turned, sees=lambda i, j: j <= i),
+        ),
+        *Mistake.ways(
+            "rows or columns are counted within the tile",
+            "i and j are the numbers of x's rows and columns, `rows` and `cols`: they go on from "
+            "tile to tile.",
+            partial(_within_the_tile, of_rows=True),
+            partial(_within_the_tile, of_rows=False),
         ),
         Mistake(
             "a hidden number is 0",
