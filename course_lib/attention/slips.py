@@ -205,6 +205,7 @@ SLIPS: dict[str, Slip] = {
     **{f"clip_{most:g}_base_2": Slip(clip=most * LN_2) for most in MOST_SCORES},
     "divide_each": Slip(divide="each"),
     "divide_each_and_last": Slip(divide="each and at the end"),
+    "divide_each_no_rescale_o": Slip(divide="each", rescale_o=_power(0)),
     "no_divide": Slip(divide="never"),
     "tile_softmax": Slip(tile_softmax=True),
     "half": Slip(half=True),
