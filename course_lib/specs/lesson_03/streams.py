@@ -423,11 +423,6 @@ STREAM_AVERAGE = Exercise.of(
             for name, says, slip in STREAM_MISTAKES
             if averaging is not _averaging_backwards or name in _EITHER_WAY
         ],
-        *[  # the rest of what the order of the piles makes another thing of
-            Mistake(name, says, partial(_averaging_backwards, slip))
-            for name, says, slip in STREAM_MISTAKES
-            if name not in _EITHER_WAY and order_matters(SLIPS[slip])
-        ],
         *[  # m begins far below all scores, as a right loop's may
             Mistake(name, says, partial(_averaging_from_below, slip))
             for name, says, slip in STREAM_MISTAKES
@@ -464,5 +459,10 @@ STREAM_AVERAGE = Exercise.of(
             "is the `return` inside the loop?",
             lambda piles, values: together(piles[:1], values[:1]),
         ),
+        *[  # the rest of what the order of the piles makes another thing of
+            Mistake(name, says, partial(_averaging_backwards, slip))
+            for name, says, slip in STREAM_MISTAKES
+            if name not in _EITHER_WAY and order_matters(SLIPS[slip])
+        ],
     ),
 )
