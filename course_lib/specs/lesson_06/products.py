@@ -1,4 +1,7 @@
-"""Exercises 6.2 and 6.3: a tile of scores, and a product in tiles."""
+"""Exercises 6.2 and 6.3: a tile of scores, and a product in tiles.
+
+Longer than 400 lines because both share how matrices are misread, and a loop has many wrong ways.
+"""
 
 from __future__ import annotations
 
@@ -287,7 +290,8 @@ def _first_tiles_masked(a: Any, b: Any, *, block_k: int, **_: int) -> Any:
 
 def _moved_wrongly(a: Any, b: Any, *, block_k: int, of_a: bool, of_b: bool, **_: int) -> Any:
     """Return what steps add up that move a by its row stride, b by its column stride."""
-    (a_row, a_col), (b_row, b_col), total = a.stride(), b.stride(), 0
+    (a_row, a_col), (b_row, b_col) = a.stride(), b.stride()
+    total = np.zeros((len(a), b.shape[1]))
     for start in range(0, len(b), block_k):
         width = min(block_k, len(b) - start)
         in_a = a.storage_offset() + start * (a_row if of_a else a_col)
