@@ -50,7 +50,6 @@ ALPHA_IS_1 = (  # what is said where alpha = exp(0), whether or not anything is 
 NOT_THE_MAXIMUM = "not the maximum is subtracted"
 NOT_THE_MAXIMUM_SLIPS = (
     "first_max",
-    "mean_of_maxima",
     "mean_for_max",
     "min_for_max",
     "mean_of_all_for_max",
@@ -474,18 +473,17 @@ def order_matters(loop: Slip) -> bool:
 _SELDOM = tuple(_other_loops(one, only=lambda loop: True, divide="by lse") for one in _LSE)
 
 # What other mistakes make as well, and loops that begin with the last tile, which is seldom done.
-# (What seldom shows is refuted by little: it is said last.)
 _LAST = (
-    *(
-        turned
-        for one in _KNOWN
-        if (turned := _other_loops(one, only=order_matters, backwards=True)).slips
-    ),
     known(
         STARTS_LOW,
         "m starts at a large negative number. Where all scores of a row lie below it, every "
         "exponential vanishes, and the lse of a row without keys is that number. Start at -inf.",
         *STARTS_LOW_SLIPS,
+    ),
+    *(
+        turned
+        for one in _KNOWN
+        if (turned := _other_loops(one, only=order_matters, backwards=True)).slips
     ),
 )
 

@@ -288,6 +288,7 @@ LONG_LOGSUMEXP = Exercise.of(
             "Another number than the largest score so far is subtracted before exp: a mean, "
             "the smallest score, or a maximum that never changes. exp overflows above 88.",
             *NOT_THE_MAXIMUM_SLIPS,
+            "mean_of_maxima",
         ),
         *cut_off(_logsumexp),
         *_long(
