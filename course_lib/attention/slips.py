@@ -66,6 +66,10 @@ def _mean_seen(part: Array) -> Array:
     return np.where(number > 0, mean, -np.inf).astype(part.dtype)
 
 
+def _half_way(m: Array, top: Array) -> Array:
+    return np.where(np.isneginf(m), top, (m + top) / 2)
+
+
 def _natural(m: Array, l_sum: Array) -> Array:
     return m + np.log(l_sum)
 
@@ -100,6 +104,7 @@ class Slip:
     first_max: bool = False  # m is that of the first tile in which a row sees a key
     own_max: bool = False  # p is measured against the tile's own maximum
     one_max: bool = False  # for all rows of a tile
+    empty_rows: bool = False  # rows past the end, whose scores are 0, are in a tile's one maximum
     latest_max: bool = False  # m is that of the last tile
     keep_max: bool = False  # m is never updated
     old_max: bool = False  # nor is m_new: scores are measured against the number m starts at
@@ -177,7 +182,9 @@ SLIPS: dict[str, Slip] = {
     "forget_l": Slip(rescale_l=np.zeros_like),
     "forget_both": Slip(rescale_o=np.zeros_like, rescale_l=np.zeros_like),
     "own_max": Slip(own_max=True),
+    "own_max_no_rescale": Slip(own_max=True, rescale_l=_power(0), rescale_o=_power(0)),
     "one_max": Slip(one_max=True),
+    "one_max_of_empty_rows": Slip(one_max=True, empty_rows=True),
     "latest_max": Slip(latest_max=True),
     "keep_max": Slip(keep_max=True),
     "first_max": Slip(first_max=True),
@@ -187,6 +194,7 @@ SLIPS: dict[str, Slip] = {
     "min_of_all_for_max": Slip(top=_smallest_of_all),
     "first_score_for_max": Slip(top=lambda part: part[:, :1]),
     "abs_for_max": Slip(top=lambda part: np.abs(part).max(axis=1, keepdims=True)),
+    "mean_of_maxima": Slip(joined=_half_way),
     "old_max": Slip(old_max=True),
     "start_zero": Slip(start=0.0),
     "zero_at_least": Slip(top=_zero_at_least),
@@ -197,6 +205,7 @@ SLIPS: dict[str, Slip] = {
     **{f"clip_{most:g}_base_2": Slip(clip=most * LN_2) for most in MOST_SCORES},
     "divide_each": Slip(divide="each"),
     "divide_each_and_last": Slip(divide="each and at the end"),
+    "divide_each_no_rescale_o": Slip(divide="each", rescale_o=_power(0)),
     "no_divide": Slip(divide="never"),
     "tile_softmax": Slip(tile_softmax=True),
     "half": Slip(half=True),

@@ -259,6 +259,13 @@ def _far_apart(rng: Generator, n: int, turns: tuple[int, ...] = (1, -1, 1)) -> n
     return np.array(turns)[:, None] * (FARTHEST - steps)
 
 
+def one_far_below(rng: Generator) -> np.ndarray:
+    """Return 3 rows of 40 scores in which only the largest number *without* its sign is far off."""
+    x = np.asarray(rng.standard_normal((3, 40)))
+    x[np.arange(3), rng.integers(1, 40, 3)] -= 250
+    return x
+
+
 def sized_rows(rng: Generator, *, by: float = 150.0) -> list[tuple[str, np.ndarray]]:
     """Return scores in other shapes than most cases have: long rows, many of them, short ones.
 
@@ -279,7 +286,13 @@ def sized_rows(rng: Generator, *, by: float = 150.0) -> list[tuple[str, np.ndarr
         "3 rows of 33 scores of -2**127 and far below, near the end of float32",
         2.0**97 * _far_apart(rng, 33, (1, 1, 1)),
     )
-    return [*((name, _peaked(rng, *shape, by)) for name, shape in shapes.items()), whole, lowest]
+    # and none is short: what is wrong with it is not wrong with places past the end
+    whole_and_low = (
+        "3 rows of 64 scores of -2**127 and far below",
+        2.0**97 * _far_apart(rng, 64, (1, 1, 1)),
+    )
+    peaks = [(name, _peaked(rng, *shape, by)) for name, shape in shapes.items()]
+    return [*peaks, whole, lowest, whole_and_low]
 
 
 def _peaked(rng: Generator, rows: int, n: int, by: float) -> np.ndarray:

@@ -30,7 +30,7 @@ from course_lib.judging.kernel_judge import (
 from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import SAYS, attention_mistakes, streaming_slips
 from course_lib.judging.spec import REMAINDER, STORED, Case, Mistake, Observed
-from course_lib.judging.strides import as_contiguous
+from course_lib.judging.strides import IGNORED, as_contiguous
 from course_lib.judging.tolerance import allowed_error, as_float64, output_rounding
 
 ROWS = 16  # the least that tl.dot takes: every group here fits
@@ -301,7 +301,7 @@ OF_PACKING = (
         Parts(read=_first_member),
     ),
     *(
-        Mistake("strides are ignored", SAYS["strides are ignored"], Parts(contiguous=names))
+        Mistake(IGNORED, SAYS[IGNORED], Parts(contiguous=names))
         for names in ("qkv", "q", "k", "v", "kv")
     ),
 )

@@ -36,6 +36,7 @@ from course_lib.judging.misread import (
     wrong_neighbours,
 )
 from course_lib.judging.spec import Mistake
+from course_lib.judging.strides import IGNORED
 
 
 def _at_n_q(number: np.ndarray, _block_q: int, _block_k: int, n_q: int, _n_k: int) -> np.ndarray:
@@ -62,6 +63,7 @@ CLIPPED = "scores are clipped, not shifted"
 CLIPPED_SLIPS = tuple(name for name in SLIPS if name.startswith("clip"))
 STARTS_LOW = "the maximum does not start at -inf"
 STARTS_LOW_SLIPS = tuple(f"start_{name}" for name, _ in LOW_NUMBERS)
+OTHER_STRIDES = "the strides of another tensor"
 STRIDES_EXCHANGED = "two strides are exchanged"
 ALL_NAN = "-inf makes NaN of everything"
 BASES = "base 2 and base e are mixed"
@@ -108,6 +110,7 @@ _KNOWN = (
         "each row has a maximum of its own: with one for all rows of a tile, the rows far below "
         "it vanish. Take the maximum along axis 1.",
         "one_max",
+        "one_max_of_empty_rows",
     ),
     known(
         "a maximum below 0 counts as 0",
@@ -250,7 +253,7 @@ _KNOWN = (
         "half_scores",
     ),
     known(
-        "strides are ignored",
+        IGNORED,
         "the tensor is not contiguous, but is read as if it were: use its strides, or "
         ".contiguous() in the launcher.",
         Misreading(contiguous="qkv"),
@@ -372,7 +375,7 @@ _KNOWN = (
         for x in "qkvo"
     ),
     known(
-        "the strides of another tensor",
+        OTHER_STRIDES,
         "a tensor is read at the strides of another one: each has strides of its own, which are "
         "the same only if both have one shape and lie alike in memory.",
         *(
@@ -459,7 +462,7 @@ def _other_loops(one: Known, *, only: Callable[[Slip], bool], **changed: Any) ->
     )
 
 
-def _order_matters(loop: Slip) -> bool:
+def order_matters(loop: Slip) -> bool:
     """Whether to walk from the last tile to the first makes something else of a slip."""
     usual = replace(loop, guards=Slip().guards, l_guarded=None, backwards=False)
     plain = usual == Slip() or usual.start != Slip().start or np.isfinite(usual.clip)
@@ -480,7 +483,7 @@ _LAST = (
     *(
         turned
         for one in _KNOWN
-        if (turned := _other_loops(one, only=_order_matters, backwards=True)).slips
+        if (turned := _other_loops(one, only=order_matters, backwards=True)).slips
     ),
 )
 

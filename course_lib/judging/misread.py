@@ -114,19 +114,25 @@ class Misreading:
             height = block_q if loop.one_max and block_q else n_q  # rows that share a tile
             for first in range(0, n_q, height):
                 rows = np.s_[first : first + height]
-                mine = None if late is None else late[rows]
+                part, mine = s[rows], None if late is None else late[rows]
+                stops = None if ends is None else ends[rows]
+                n = len(part)
+                if loop.empty_rows and n < height:  # one is as good as many
+                    part = np.pad(part, ((0, 1), (0, 0)))
+                    mine = None if mine is None else np.pad(mine, ((0, 1), (0, 0)))
+                    stops = None if stops is None else np.pad(stops, (0, 1), mode="edge")
                 with np.errstate(all="ignore"):
                     made = streamed(
                         loop,
-                        s[rows],
+                        part,
                         v[head],
                         tile,
                         step=step,
-                        ends=None if ends is None else ends[rows],
+                        ends=stops,
                         guarded=guarded,
                         hidden=mine,
                     )
-                o[head][rows], lse[head][rows] = made.o, made.lse
+                o[head][rows], lse[head][rows] = made.o[:n], made.lse[:n]
                 careless, whole = careless and made.careless, whole and made.whole
         o = self.o_stored(o, like_q)
         return ((o, lse) if how.with_lse else o), careless, whole

@@ -116,9 +116,9 @@ def resembles(result: Any, wrong: Any, expected: Any) -> bool:
 
     They must agree to three digits wherever both are finite, and some of what is wrong in
     ``result`` must be explained: equal to ``wrong`` there, and not to ``expected``. Where only
-    one of the two is finite (a mistake guarded against NaN, say) that one may not be right: a
-    mistake that ruins everything does not explain one bad row among good ones. A lone number
-    that is NaN in ``wrong`` may be anything.
+    one of the two is NaN (a mistake guarded against it, say) neither may be right: a mistake
+    that ruins everything does not explain one bad row among good ones. A number that is infinite
+    in one of them is so in both. A lone number that is NaN in ``wrong`` may be anything.
     """
     result, wrong, expected = flat(result), flat(wrong), flat(expected)
     if result is None or wrong is None or expected is None or result.words != wrong.words:
@@ -130,7 +130,8 @@ def resembles(result: Any, wrong: Any, expected: Any) -> bool:
     if not near[here & there].all():
         return False
     wrong_is_right = _near(wrong, expected)
-    torn = (here & ~there & _near(result, expected)) | (~here & there & wrong_is_right)
+    infinite = np.isinf(result.numbers) | np.isinf(wrong.numbers)
+    torn = (here != there) & (infinite | (_near(result, expected) != wrong_is_right))
     return bool(not torn[~wrong.lone].any() and (near & ~wrong_is_right).any())
 
 
@@ -168,8 +169,9 @@ def rounded(result: Any, expected: Any, inputs: Any = ()) -> Precision | None:
         return None
     right, scale = truth.numbers[finite], scale[finite]
     error, right = (got.numbers[finite] - right) / scale, right / scale
-    size = float(np.sqrt((error**2).mean()))
-    one_way = abs(error.mean()), abs((error * right).mean() / np.sqrt((right**2).mean()))
+    with np.errstate(over="ignore"):  # numbers near the end of float64
+        size = float(np.sqrt((error**2).mean()))
+        one_way = abs(error.mean()), abs((error * right).mean() / np.sqrt((right**2).mean()))
     everywhere = (np.abs(error) > size / 30).mean() > 0.6
     if not everywhere or max(one_way) >= 0.5 * size:
         return None

@@ -32,10 +32,9 @@ from course_lib import check, hint, progress
 # Example: `rows = [4, 5]`, `cols = [0, 1]`, `stride_row = 10`,
 # `stride_col = 1`. The tile holds the entries at `base +` 40, 41 and 50, 51.
 #
-# The launcher `copy_tiles` is given. It uses your helpers to make two copies
-# of `x`: one of the same size, in column-major memory, and one that is filled
-# up with zeros to whole tiles. You need not read it: your helpers see only `rows`, `cols`
-# and strides.
+# The launcher `copy_tiles` is given. It makes two copies of what `load_tile` returns: one of the
+# size of `x`, by `store_tile`, and one that is filled up with zeros to whole tiles. You need not
+# read it: your helpers see only `rows`, `cols` and strides.
 #
 # - The check also wants: each tile loaded once, and stored once in each copy; entries copied as
 #   they are, `inf` and NaN too. The `rows` that it asks for are no neighbours (0, 3, 6 and 9, say).
@@ -70,8 +69,7 @@ def store_tile(base, tile, rows, cols, n_rows, n_cols, stride_row, stride_col):
 # given: nothing to write below this line
 @triton.jit
 def copy_kernel(
-    x, out, full, n_rows, n_cols, full_rows, full_cols,
-    x_row, x_col, out_row, out_col, full_row, full_col,
+    x, out, full, n_rows, n_cols, full_cols, x_row, x_col, out_row, out_col,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
 ):
     """One program: one tile of x, stored into out and into full."""
@@ -83,7 +81,8 @@ def copy_kernel(
     tl.static_assert(tile.shape[0] == BLOCK_ROWS, "one tile row per entry of rows")
     tl.static_assert(tile.shape[1] == BLOCK_COLS, "one tile column per entry of cols")
     store_tile(out, tile, rows, cols, n_rows, n_cols, out_row, out_col)
-    store_tile(full, tile, rows, cols, full_rows, full_cols, full_row, full_col)
+    # so that what load_tile returns is seen as it is: full lies row after row, in whole tiles
+    tl.store(full + rows[:, None] * full_cols + cols[None, :], tile)
 
 
 def copy_tiles(x, *, block_rows, block_cols):
@@ -93,11 +92,10 @@ def copy_tiles(x, *, block_rows, block_cols):
     """
     n_rows, n_cols = x.shape
     grid = (triton.cdiv(n_rows, block_rows), triton.cdiv(n_cols, block_cols))
-    out = x.new_empty((n_cols, n_rows)).T  # (n_rows, n_cols), column-major
+    out = torch.empty_like(x)  # in memory as x: transposed if x is a transposed view
     full = x.new_empty((grid[0] * block_rows, grid[1] * block_cols))
     copy_kernel[grid](
-        *(x, out, full, n_rows, n_cols, *full.shape),
-        *(*x.stride(), *out.stride(), *full.stride()),
+        *(x, out, full, n_rows, n_cols, full.shape[1], *x.stride(), *out.stride()),
         BLOCK_ROWS=block_rows,
         BLOCK_COLS=block_cols,
     )

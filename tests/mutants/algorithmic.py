@@ -83,13 +83,14 @@ _SCALE = (
 _TILES = (
     "multiplies only the tiles it must",
     "moves only what it must", "one program per block", "one program per row", "only square tiles",
-    "uses the tile sizes of the call", "one tile at a time", "takes whole tiles",
-    "loads whole tiles", "holds tiles only", "the shape", *_UNREACHED,
+    "uses the tile sizes of the call", "one program per tile", "one tile at a time",
+    "takes whole tiles", "loads whole tiles", "holds tiles only", "the shape", *_UNREACHED,
 )  # fmt: skip
 # work that is done once too often, and where it leads
 _TOO_MANY = (
     *ONCE,
     "one tile too many",
+    "one block too many",
     "every load has work",
     "every program has work",
     "multiplies only the tiles it must",
@@ -538,6 +539,7 @@ _MAXIMA = (
            "only the first step counts", "only the first block counts",
            "every step reads the first tiles", "only the first Q tile is written",
            "every step reads the first tile of a", "every step reads the first tile of b",
+           "every program works on the first rows", "every program works on the first columns",
            "every step reads the first block", "only the first tile of queries counts",
            "a split takes one tile only", "every step reads the first tile of K, or of V",
            *_UNREACHED)  # fmt: skip
@@ -642,15 +644,16 @@ OPERATORS: tuple[Operator, ...] = (
     before_each_step, no_maximum, clipped, starts_at_a_number, filled_with_a_number, column_stride,
     copied_inputs, scores_allocated, other_tile, one_program_more, half_output, half_sum,
     *_MAXIMA, only_first, k_reshaped, wrong_heads, first_head,
-    _algorithmic("the minimum for the maximum", *_NOT_MAX, "the minimum is taken",
+    _algorithmic("the minimum for the maximum", *_NOT_MAX, "the smallest, not the largest",
+                 "the minimum is taken",
                  "the smaller maximum is taken", of=(
         ("X.max(*A, **K)", "X.min(*A, **K)"), ("X.amax(*A, **K)", "X.amin(*A, **K)"),
     )),
-    _algorithmic("the mean for the maximum", *_NOT_MAX, of=(
+    _algorithmic("the mean for the maximum", *_NOT_MAX, "the mean, not the maximum", of=(
         ("tl.max(S, A)", "tl.sum(S, A) / S.shape[A]"),
         ("S.max(*A, **K)", "S.mean(*A, **K)"),
     )),
-    _algorithmic("the first score for the maximum", *_NOT_MAX, of=(
+    _algorithmic("the first score for the maximum", *_NOT_MAX, "the first, not the largest", of=(
         ("tl.max(S, 1)", "tl.sum(tl.where(tl.arange(0, S.shape[1])[None, :] == 0, S, 0.0), 1)"),
         ("tl.max(S, 0)", "tl.sum(tl.where(tl.arange(0, S.shape[0]) == 0, S, 0.0), 0)"),
         ("S.max()", "S[0]"), ("np.max(S)", "S[0]"),
@@ -707,14 +710,13 @@ OPERATORS: tuple[Operator, ...] = (
     _algorithmic("a tile too many", *_TOO_MANY, of=(
         ("X.cdiv(A, B)", "A // B + 1"), ("range(0, N, B)", "range(0, N + B, B)"),
     )),
-    _algorithmic("the mask is left out", "the mask is missing", *_FILL,
+    _algorithmic("the mask is left out", "the mask is missing", "nothing is hidden", *_FILL,
                  "the mask comes after the maximum", of=(  # where the weights are masked as well
         ("S = X.where(C, S, F)", "S = S"),
     )),
-    _algorithmic("strides are ignored", "strides are ignored", "the strides are ignored",
+    _algorithmic("strides are ignored", "strides are ignored",
                  "the strides of Q are ignored", "the strides of K are ignored",
                  "the strides of V are ignored",
-                 "the matrix is taken for contiguous",
                  "stays inside its tensors",  # those that lie further apart
                  of=(("X.contiguous()", "X"),)),
     _algorithmic("lse is told otherwise", "lse is m", "lse is only l", "lse is ln(l)",
@@ -729,6 +731,7 @@ OPERATORS: tuple[Operator, ...] = (
     _algorithmic("another precision", "O is kept in half precision", "half precision",
                  "two dtypes meet in tl.dot", "another dtype where float32 is wanted",
                  "the dtype", "the scores are rounded to float16",
+                 "-inf makes NaN of everything",  # -3.4e38, which m starts at, is -inf in float16
                  "compiles for a GPU",  # which wants one type of what a loop carries
                  of=_PRECISION),
     _algorithmic("tf32", of=_IEEE),

@@ -192,7 +192,7 @@ def load_twice(node: ast.AST) -> Iterator[New]:
                 yield put([*body[:i], one, *body[i:]])
 
 
-@_operator("launched twice", *ONCE)
+@_operator("launched twice", *ONCE, "everything is added up twice")  # where launches add
 def launch_twice(node: ast.AST) -> Iterator[New]:
     if is_launch(node):
         yield [node, copy.deepcopy(node)]  # type: ignore[list-item]

@@ -206,6 +206,18 @@ def _upside_down(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
     return _largest([overhead, computing, moving])
 
 
+def _kept_without(place: int) -> Callable[[list[Call]], tuple[str, ...]]:
+    """Return what somebody answers who keeps answers by all arguments but the one at ``place``."""
+
+    def answers(calls: list[Call]) -> tuple[str, ...]:
+        kept: dict[tuple[Any, ...], str] = {}
+        made = _answers(_by_seconds(_seconds))(calls)
+        by = [call[1 : 1 + place] + call[2 + place :] for call in calls]
+        return tuple(kept.setdefault(key, one) for key, one in zip(by, made, strict=True))
+
+    return answers
+
+
 _REGIME_MISTAKES: tuple[tuple[str, str, Callable[..., str]], ...] = (
     (
         "overhead is missing",
@@ -298,5 +310,13 @@ REGIME = Exercise.of(
     judge=_judge_regimes,
     run=_run_regimes,
     spared=dict.fromkeys(HARD, "counts bytes and operations"),
-    mistakes=tuple(Mistake(name, says, _answers(rule)) for name, says, rule in _REGIME_MISTAKES),
+    mistakes=(
+        *(Mistake(name, says, _answers(rule)) for name, says, rule in _REGIME_MISTAKES),
+        *Mistake.ways(
+            "an answer is kept for another call",
+            "a call that differs in one argument gets the answer of the call before: all four "
+            "decide, and nothing need be kept.",
+            *map(_kept_without, range(4)),
+        ),
+    ),
 )

@@ -76,6 +76,12 @@ STREAM_MISTAKES = (
         "no_rescale_o",
     ),
     (
+        "O is not rescaled",
+        "O is divided after every pile, and the old one is an average then: multiply it by its "
+        "share of the sum, l_sum * alpha, before the new pile is added.",
+        "divide_each_no_rescale_o",
+    ),
+    (
         "l_sum is not rescaled",
         "O is multiplied by alpha when a new maximum arrives, l_sum is not. Both were measured "
         "against the old maximum, so both must shrink.",

@@ -12,11 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.attention.slips import SLIPS
 from course_lib.judging.cases import FALL, FAR_BELOW, FARTHEST, FARTHEST_NAME, MANY
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, within
-from course_lib.judging.misconceptions import ALPHA_IS_1, BASES, NOT_THE_MAXIMUM, STARTS_LOW
+from course_lib.judging.misconceptions import (
+    ALPHA_IS_1,
+    BASES,
+    NOT_THE_MAXIMUM,
+    STARTS_LOW,
+    order_matters,
+)
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.specs.lesson_03.piles import (
     FAINT_NAME,
@@ -61,6 +68,10 @@ def _averaging(slip: str, piles: Piles, values: Piles) -> np.ndarray:
 def _averaging_backwards(slip: str, piles: Piles, values: Piles) -> np.ndarray:
     """Return what a slip makes that begins with the last pile, as a right loop may."""
     return walk(piles[::-1], values[::-1], slip)[1]
+
+
+def _averaging_from_below(slip: str, piles: Piles, values: Piles) -> np.ndarray:
+    return walk(piles, values, slip, start=-1e300)[1]
 
 
 def _averaging_key_by_key(slip: str, piles: Piles, values: Piles) -> np.ndarray:
@@ -412,6 +423,11 @@ STREAM_AVERAGE = Exercise.of(
             for name, says, slip in STREAM_MISTAKES
             if averaging is not _averaging_backwards or name in _EITHER_WAY
         ],
+        *[  # m begins far below all scores, as a right loop's may
+            Mistake(name, says, partial(_averaging_from_below, slip))
+            for name, says, slip in STREAM_MISTAKES
+            if name == NOT_THE_MAXIMUM
+        ],
         Mistake(
             "masked keys count as score 0",
             "a score of -inf has weight 0, and exp(0) is 1: leave -inf as it is.",
@@ -443,5 +459,10 @@ STREAM_AVERAGE = Exercise.of(
             "is the `return` inside the loop?",
             lambda piles, values: together(piles[:1], values[:1]),
         ),
+        *[  # the rest of what the order of the piles makes another thing of
+            Mistake(name, says, partial(_averaging_backwards, slip))
+            for name, says, slip in STREAM_MISTAKES
+            if name not in _EITHER_WAY and order_matters(SLIPS[slip])
+        ],
     ),
 )

@@ -372,6 +372,13 @@ _STRIDES = (
         _strided(lambda d, q, k, v, o: (d, d, d, o)),
     ),
     *Mistake.ways(
+        "the row stride is missing",
+        "rows begin q_row elements apart (k_row, v_row, o_row): multiply their numbers by it.",
+        _strided(lambda d, q, k, v, o: (1, 1, 1, 1)),
+        _strided(lambda d, q, k, v, o: (1, 1, 1, o)),
+        _strided(lambda d, q, k, v, o: (q, k, v, 1)),
+    ),
+    *Mistake.ways(
         "the row stride of another tensor",
         "each of q, k, v and o has a stride of its own: q_row, k_row, v_row, o_row.",
         _strided(lambda d, q, k, v, o: (q, q, q, q)),

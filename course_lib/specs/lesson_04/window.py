@@ -289,6 +289,14 @@ _WINDOW_MISTAKES = (
         "the last row of the Q tile sees its own key: the loop ends after the tile that holds it.",
         _window_walk(end=lambda last, block_k: last // block_k * block_k),
     ),
+    *Mistake.ways(
+        "only the first tile is counted",
+        "the loop ends after the first tile of keys, whatever a row sees.",
+        *(
+            _window_walk(end=lambda last, block_k: block_k, guarded=guarded, l_guarded=l_guarded)
+            for guarded, l_guarded in ((True, True), (True, False), (False, False))
+        ),
+    ),
     *only_rows(_window_model()),
     Mistake(
         "a tile without keys gives NaN",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from course_lib.judging.kernel_judge import (
 )
 from course_lib.judging.least import Least, counted
 from course_lib.judging.load_map import Cut
+from course_lib.judging.other_statistics import OTHER_STATISTICS, Statistic
 from course_lib.judging.spec import REMAINDER, STORED, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
@@ -146,12 +148,31 @@ def _first_tile(x: Any, *, limit: float, block_rows: int) -> Any:
     return _allowed(np.resize(x[:block_rows], x.shape), limit=limit)
 
 
+def _one_top(x: Any, *, limit: float, block_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    kept, top = _allowed(x, limit=limit)
+    starts = np.arange(0, len(top), block_rows)
+    return kept, np.repeat(np.maximum.reduceat(top, starts), block_rows)[: len(top)]
+
+
 def _past_the_row(kept: np.ndarray, fill: float) -> np.ndarray:
     """Return each row's maximum if places past its end hold ``fill``."""
     n = kept.shape[1]
     top = kept.max(axis=1)
     return np.asarray(np.maximum(top, fill) if 1 << (n - 1).bit_length() > n else top)
 
+
+def _filled_up(kept: np.ndarray) -> np.ndarray:
+    """Return a tile with -inf in the places past the ends of its rows."""
+    n = kept.shape[1]
+    width = (1 << (n - 1).bit_length()) - n
+    return np.pad(kept, ((0, 0), (0, width)), constant_values=-np.inf)
+
+
+_TOPS: tuple[Callable[[Statistic, np.ndarray, np.ndarray], np.ndarray], ...] = (
+    lambda statistic, kept, x: statistic(kept),
+    lambda statistic, kept, x: statistic(x),
+    lambda statistic, kept, x: statistic(_filled_up(kept)),
+)
 
 ALLOWED_SCORES = Exercise.of(
     "5.5",
@@ -174,6 +195,17 @@ ALLOWED_SCORES = Exercise.of(
             partial(_other, allows=np.greater),
         ),
         Mistake(
+            "nothing is hidden",
+            "The tile goes into `kept` as it was loaded: tl.where is to hide what is above the "
+            "limit.",
+            partial(_other, allows=lambda x, limit: x == x),
+        ),
+        Mistake(
+            "the size of a score is compared, not the score",
+            "A score far below 0 is below the limit, too: no tl.abs.",
+            partial(_other, allows=lambda x, limit: np.abs(x) <= limit),
+        ),
+        Mistake(
             "the limit itself is hidden",
             "A score that equals the limit is allowed: <=, not <.",
             partial(_other, allows=np.less),
@@ -188,6 +220,10 @@ ALLOWED_SCORES = Exercise.of(
             "a hidden score is a large negative number",
             "It is no -inf: a real score can lie below it.",
             *(partial(_other, hidden=-low) for _, low in LOW_NUMBERS),
+            *(
+                partial(_other, top=lambda kept, x, low=low: _past_the_row(kept, -low))
+                for _, low in LOW_NUMBERS
+            ),
         ),
         Mistake(
             "clipped, not hidden",
@@ -206,6 +242,11 @@ ALLOWED_SCORES = Exercise.of(
             partial(_other, top=lambda kept, x: np.resize(kept.max(axis=0), len(kept))),
         ),
         Mistake(
+            "one maximum for the whole tile",
+            "tl.max(tile) is one number for all rows: tl.max(tile, 1) has one for each.",
+            _one_top,
+        ),
+        Mistake(
             "masked means score zero",
             "The places past the end of a row entered the maximum with score 0. Load them as -inf.",
             partial(_other, top=lambda kept, x: _past_the_row(kept, 0.0)),
@@ -215,16 +256,10 @@ ALLOWED_SCORES = Exercise.of(
             "The maximum is never below 0, but the scores of a row can be.",
             partial(_other, top=lambda kept, x: np.maximum(kept.max(axis=1), 0)),
         ),
-        *Mistake.ways(
-            "the smallest, not the largest",
-            "tl.min is the smallest of a row: tl.max is the largest.",
-            partial(_other, top=lambda kept, x: kept.min(axis=1)),
-            partial(_other, top=lambda kept, x: x.min(axis=1)),
-        ),
-        Mistake(
-            "the sum, not the maximum",
-            "tl.sum adds the scores of a row up: tl.max is the largest of them.",
-            partial(_other, top=lambda kept, x: kept.sum(axis=1)),
+        *(
+            Mistake(name, says, partial(_other, top=partial(top, statistic)))
+            for name, says, statistic in OTHER_STATISTICS
+            for top in _TOPS
         ),
         Mistake(
             "every program works on the first rows",

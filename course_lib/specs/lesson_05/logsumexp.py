@@ -1,16 +1,20 @@
-"""Exercise 5.4: the log-sum-exp of a row of any length."""
+"""Exercise 5.4: the log-sum-exp of a row of any length.
+
+Longer than 400 lines because every way to keep notes and what goes wrong with it stand together.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from course_lib.attention.slips import LOW_NUMBERS, SLIPS, stream
+from course_lib.attention.slips import LOW_NUMBERS, SLIPS, Slip, stream
 from course_lib.judging import cases as draw
 from course_lib.judging.kernel_judge import MINUS_INF, float32_judge, in_turn, several_programs
 from course_lib.judging.least import Least, counted
@@ -27,6 +31,7 @@ from course_lib.judging.misconceptions import (
     SAYS,
     STARTS_LOW,
     STARTS_LOW_SLIPS,
+    order_matters,
 )
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
@@ -50,9 +55,13 @@ def _long_cases(rng: Generator) -> list[Case]:
     return [
         case("the rows [1, 3, 2, 5] and [2, 5, 1, 3] in blocks of 2", by_hand, 2),
         case("3 rows of 64 rising scores in blocks of 16", drawn(3, 64, rise=6), 16),
+        case("3 rows of 40 scores, one of them far below 0, in blocks of 16",
+             draw.tensor(draw.one_far_below(rng)), 16),
         case("3 rows of 70 scores, all negative; the last of 5 blocks is short",
              drawn(3, 70, around=-8), 16),
         case("2 rows of 150 scores near +100", drawn(2, 150, around=100), 64),
+        case("2 rows of 150 scores that rise from -300 to +300",
+             drawn(2, 150, around=-300, rise=600), 64),
         case("2 rows of 150 scores that fall from +100 to -100",
              drawn(2, 150, around=100, rise=-200), 64),
         case("2 rows of 200 scores near -150", drawn(2, 200, around=-150), 64),
@@ -101,8 +110,7 @@ def _long(
     ``lanes``: each lane of a block has notes of its own, which are put together rightly.
     """
 
-    def logsumexp(slip: str, x: Any, *, block: int = 64) -> np.ndarray:
-        loop = SLIPS[slip]
+    def logsumexp(loop: Slip, x: Any, *, block: int = 64) -> np.ndarray:
         s = (as_float64(x) * np.log(base)).astype(np.float32)
         s = s[:, : end(s.shape[1], block)]
         nothing = np.zeros((s.shape[1], 0))  # no values: only m and l_sum are asked for
@@ -115,7 +123,19 @@ def _long(
         lse = stream(loop, of_lanes, nothing, 1, guarded=False not in loop.guards)[1]
         return np.asarray(np.logaddexp.reduce(lse.reshape(-1, block), axis=1))
 
-    return Mistake.ways(name, says, *(partial(logsumexp, slip) for slip in slips or ("right",)))
+    loops = [SLIPS[slip] for slip in slips or ("right",)]
+    turned = [replace(loop, backwards=True) for loop in loops if slips and order_matters(loop)]
+    return Mistake.ways(name, says, *(partial(logsumexp, loop) for loop in loops + turned))
+
+
+def _one_more(x: Any, *, block: int = 64) -> np.ndarray:
+    m = as_float64(x).max(axis=1)
+    return m + np.log1p(np.exp(_logsumexp(x) - m))
+
+
+def _mean_of_blocks(x: Any, *, block: int = 64) -> np.ndarray:
+    starts = range(0, x.shape[1], block)
+    return np.mean([_logsumexp(x[:, start : start + block]) for start in starts], axis=0)
 
 
 def _first_block_again(x: Any, *, block: int = 64) -> np.ndarray:
@@ -131,6 +151,7 @@ _OF_LANES = (
     ("each block uses its own maximum", "own_max"),
     ("m forgets the earlier blocks", "latest_max"),
     ("l_sum is not rescaled", "no_rescale_l"),
+    *(("no maximum is subtracted", slip) for slip in NO_MAXIMUM_SLIPS),
     ("alpha is inverted", "inverse"),
     (NOT_THE_MAXIMUM, "first_max"),
     ("a maximum below 0 counts as 0", "start_zero"),
@@ -139,6 +160,58 @@ _OF_LANES = (
     ("only the last block counts", "forget_l"),
     *(("2 in place of e", slip) for slip in BASES_SLIPS),
 )
+
+
+Join = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def _in_log_space(join: Join, x: Any, *, block: int = 64) -> np.ndarray:
+    """Return what becomes of one note, ``join(so_far, a block's log-sum-exp, its maximum)``."""
+    x = as_float64(x)
+    so_far = np.full(len(x), -np.inf)
+    for start in range(0, x.shape[1], block):
+        s = x[:, start : start + block]
+        so_far = join(so_far, _logsumexp(s), s.max(axis=1))
+    return so_far
+
+
+def _joined(
+    log: Callable[..., Any] = np.log, exp_of_old: Any = np.exp, exp_of_new: Any = np.exp
+) -> Join:
+    """Return how two log-sum-exps become one, with another logarithm or exponential."""
+
+    def join(so_far: np.ndarray, own: np.ndarray, top: np.ndarray) -> np.ndarray:
+        high = np.maximum(so_far, own)
+        return np.asarray(high + log(exp_of_old(so_far - high) + exp_of_new(own - high)))
+
+    return join
+
+
+_ONE_NOTE = (
+    "Of the log-sum-exp so far, a, and a block's, b, the next is log(exp(a) + exp(b)): the larger "
+    "of the two, m, plus log(exp(a - m) + exp(b - m))."
+)
+
+
+def _empty_block_first(x: Any, *, block: int = 64) -> np.ndarray:
+    """Return what a walk makes that begins with a block past the end where there is none short."""
+    lse = _logsumexp(x)
+    return lse if x.shape[1] % block else np.full_like(lse, np.nan)
+
+
+def _lanes_joined(by: Callable[..., np.ndarray], x: Any, *, block: int = 64) -> np.ndarray:
+    """Return what notes of the lanes make that are measured against another number in the end.
+
+    Those of a lane without a score are -3.4e38 and 0.
+    """
+    x = as_float64(x)
+    s = np.pad(x, ((0, 0), (0, -x.shape[1] % block)), constant_values=-np.inf)
+    s = s.reshape(len(s), -1, block)
+    m = np.maximum(s.max(axis=1), -3.4e38).astype(np.float32)
+    sums = np.exp(s - m[:, None]).sum(axis=1).astype(np.float32)
+    top = by(m, axis=1)
+    with np.errstate(all="ignore"):
+        return np.asarray(top + np.log((sums * np.exp(m - top[:, None])).sum(axis=1)))
 
 
 def _lanes_not_weighed(x: Any, *, block: int = 64) -> np.ndarray:
@@ -183,6 +256,12 @@ LONG_LOGSUMEXP = Exercise.of(
             "own_max",
         ),
         *_long(
+            "each block uses its own maximum",
+            "The sums of the blocks are measured against maxima of their own, and added as they "
+            "are: measure each against m_new, the maximum so far, and rescale what is old.",
+            "own_max_no_rescale",
+        ),
+        *_long(
             "m forgets the earlier blocks",
             "The new maximum is that of the last block only. Where scores fall far, alpha "
             "overflows: take the larger of it and m.",
@@ -209,6 +288,7 @@ LONG_LOGSUMEXP = Exercise.of(
             "Another number than the largest score so far is subtracted before exp: a mean, "
             "the smallest score, or a maximum that never changes. exp overflows above 88.",
             *NOT_THE_MAXIMUM_SLIPS,
+            "mean_of_maxima",
         ),
         *cut_off(_logsumexp),
         *_long(
@@ -231,6 +311,23 @@ LONG_LOGSUMEXP = Exercise.of(
             "only the first block counts",
             "The loop must go on to the end of the row: range(0, n_cols, BLOCK).",
             end=lambda n, block: block,
+        ),
+        Mistake(
+            "the mean of the exponentials, not their sum",
+            "The sum is divided by the number of scores: log(sum(exp(x))) has no mean in it.",
+            lambda x, *, block=64: _logsumexp(x) - np.log(x.shape[1]),
+        ),
+        Mistake(
+            "1 is added to the sum",
+            "l_sum starts at 0, and the logarithm is of l_sum alone: the largest score is in the "
+            "sum already.",
+            _one_more,
+        ),
+        Mistake(
+            "the blocks' answers are averaged",
+            "Each block has a log-sum-exp of its own, and their mean is no log-sum-exp: keep m and "
+            "l_sum running.",
+            _mean_of_blocks,
         ),
         Mistake(
             "every step reads the first block",
@@ -314,16 +411,50 @@ LONG_LOGSUMEXP = Exercise.of(
                 lanes=True,
             )
         ),
+        *(
+            Mistake(name, _ONE_NOTE, partial(_in_log_space, join))
+            for name, join in (
+                ("the logarithm is missing", _joined(log=lambda total: total)),
+                ("the logarithm has base 2", _joined(log=np.log2)),
+                ("2 in place of e", _joined(exp_of_old=np.exp2)),
+                ("2 in place of e", _joined(exp_of_new=np.exp2)),
+                ("the sum is missing", lambda so_far, own, top: np.maximum(so_far, own)),
+                ("the sum is missing", lambda so_far, own, top: _joined()(so_far, top, top)),
+                (
+                    "the maximum is missing",
+                    lambda so_far, own, top: _joined()(so_far, own - top, top),
+                ),
+                ("only the last block counts", lambda so_far, own, top: own),
+                (
+                    "the logarithms are added",
+                    lambda so_far, own, top: own + np.where(np.isneginf(so_far), 0, so_far),
+                ),
+            )
+        ),
+        *Mistake.ways(
+            NOT_THE_MAXIMUM,
+            "Each entry of a block keeps notes of its own. In the end all are measured against the "
+            "largest of their maxima.",
+            partial(_lanes_joined, np.min),
+            partial(_lanes_joined, np.mean),
+            partial(_lanes_joined, lambda m, axis: m[:, 0]),
+        ),
         Mistake(
             "l_sum is not rescaled",
             "The entries of a block have sums that are measured against maxima of their own: "
             "multiply each by exp(its maximum - m) before you add them.",
             _lanes_not_weighed,
         ),
-        Mistake(  # the last one, since other things give NaN too
+        Mistake(  # so late, since other things give NaN too
             ALL_NAN,
             SAYS[ALL_NAN],
             lambda x, *, block=64: np.full(len(x), np.nan),
+        ),
+        Mistake(
+            "one block too many",
+            "Where n_cols is a multiple of block, a block without a score is met first: its m is "
+            "-inf, and -inf - (-inf) is NaN. There are n_cols / block blocks, rounded up.",
+            _empty_block_first,
         ),
     ),
 )

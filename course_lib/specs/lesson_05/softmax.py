@@ -20,7 +20,7 @@ from course_lib.judging.kernel_judge import (
 )
 from course_lib.judging.least import Least, counted
 from course_lib.judging.load_map import Cut
-from course_lib.judging.misconceptions import CLIPPED, NOT_THE_MAXIMUM, SAYS
+from course_lib.judging.misconceptions import BASES, CLIPPED, NOT_THE_MAXIMUM, SAYS
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
 
@@ -40,6 +40,7 @@ def _row_cases(rng: Generator) -> list[Case]:
         Case("5 rows of 32 scores: a full block", (drawn(5, 32),)),
         Case("6 rows of 37 scores, in blocks of 64", (drawn(6, 37),)),
         Case("4 rows of 20 scores, some above +100, some below -100", (drawn(4, 20, size=90),)),
+        Case("3 rows of 40 scores, one far below 0", (draw.tensor(draw.one_far_below(rng)),)),
         Case("4 rows of 50 scores, all of them negative, near -120", (drawn(4, 50, around=-120),)),
         Case("4 rows of 64 scores, all of them negative, near -120: a full block",
              (drawn(4, 64, around=-120),)),
@@ -123,6 +124,15 @@ def _weighed(x: Any, wrong: Any) -> np.ndarray:
     return np.exp(s) / x.sum(axis=1, keepdims=True) if wrong is None else wrong(s)
 
 
+def _mixed(x: Any, *, above: bool) -> np.ndarray:
+    """Return a softmax with powers of 2 ``above`` the line, or below it, and of e else."""
+    return _weighed(x, lambda s: _powers(s, above) / _powers(s, not above).sum(1, keepdims=True))
+
+
+def _powers(s: np.ndarray, of_2: bool) -> np.ndarray:
+    return np.asarray(np.exp2(s) if of_2 else np.exp(s))
+
+
 ROW_SOFTMAX = Exercise.of(
     "5.3",
     cases=_row_cases,
@@ -142,7 +152,6 @@ ROW_SOFTMAX = Exercise.of(
             "exponential is then 0. Take the maximum of the row's scores, whatever it is.",
             partial(_less, other=lambda x: np.maximum(x.max(axis=1, keepdims=True), 0)),
         ),
-        *cut_off(_softmax),
         Mistake(
             "masked means score zero",
             "The empty places of the block entered with score 0 and weight exp(0 - max). Load "
@@ -170,6 +179,7 @@ ROW_SOFTMAX = Exercise.of(
         *Mistake.ways(
             CLIPPED, SAYS[CLIPPED], *(partial(_clipped, most=most) for most in MOST_SCORES)
         ),
+        *cut_off(_softmax),
         *Mistake.ways(
             NOT_THE_MAXIMUM,
             "Another number of the row than its maximum is subtracted: where a score lies far "
@@ -177,6 +187,7 @@ ROW_SOFTMAX = Exercise.of(
             partial(_less, other=lambda x: x.mean(axis=1, keepdims=True)),
             partial(_less, other=lambda x: x.min(axis=1, keepdims=True)),
             partial(_less, other=lambda x: x[:, :1]),
+            partial(_less, other=lambda x: np.abs(x).max(axis=1, keepdims=True)),
             partial(_less, other=lambda x: _in_the_block(x, np.mean)),
             partial(_less, other=lambda x: _in_the_block(x, np.min)),
         ),
@@ -200,6 +211,7 @@ ROW_SOFTMAX = Exercise.of(
                 ("log2 where ln is meant", lambda m, l_sum: m + np.log2(l_sum)),
             )
         ),
+        *Mistake.ways(BASES, SAYS[BASES], *(partial(_mixed, above=a) for a in (True, False))),
         Mistake(
             "not divided by the sum",
             "The exponentials are not divided by their sum: each row must add up to 1.",
@@ -215,6 +227,21 @@ ROW_SOFTMAX = Exercise.of(
             "divided by the sum of the scores",
             "The sum is taken of the scores: add up the exponentials, p.",
             partial(_weighed, wrong=None),
+        ),
+        Mistake(
+            "divided by the mean, not by the sum",
+            "The exponentials are divided by their mean: each row must add up to 1.",
+            partial(_weighed, wrong=lambda s: np.exp(s) / np.exp(s).mean(axis=1, keepdims=True)),
+        ),
+        Mistake(
+            "the scores have the other sign",
+            "The smallest score has the largest weight: it is exp(s - max), not exp(min - s).",
+            lambda x: _softmax(-as_float64(x)),
+        ),
+        Mistake(
+            "the scores are scaled",
+            "Here the softmax of the scores as they are is asked for: no 1 / sqrt(n_cols).",
+            lambda x: _softmax(as_float64(x) / np.sqrt(x.shape[1])),
         ),
         Mistake(
             "the logarithm of the softmax",

@@ -98,6 +98,7 @@ def _vector_cases(rng: Generator) -> list[Case]:
         case("200 numbers in blocks of 64, counted", 200, 64, counted=True, compiled=True),
         case("65 numbers in blocks of 16: the last block holds one",
              65, 16, shows=frozenset({REMAINDER})),
+        case("96 numbers in blocks of 32: three full blocks", 96, 32),
         case(f"{long} numbers in blocks of 32: many programs", long, 32),
         case("60 numbers in blocks of 32, some of them huge or infinite",
              60, 32, size=np.resize([1e30, np.inf, 1.0], 60)),

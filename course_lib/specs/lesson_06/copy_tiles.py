@@ -16,6 +16,7 @@ from course_lib.judging.kernel_judge import formal_fault, in_turn, stored_whole,
 from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import STRIDES_EXCHANGED
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.strides import IGNORED
 from course_lib.judging.tolerance import as_float64
 
 
@@ -38,7 +39,8 @@ def _copy_cases(rng: Generator) -> list[Case]:
              drawn(100, 70, "float16"), 64, 32, compiled=True),
         case("33 x 17 in tiles of 16 x 8: one row and column more than whole tiles",
              drawn(33, 17), 16, 8, shows=frozenset({REMAINDER})),
-        case("300 x 150 in tiles of 64 x 32: many tiles", drawn(300, 150), 64, 32),
+        case("a transposed view, 300 x 150 in tiles of 64 x 32: many tiles",
+             drawn(150, 300).T, 64, 32),
         case("one row seen as 20, 20 x 24 in tiles of 16 x 8", drawn(1, 24).expand(20, -1), 16, 8),
         case("one column seen as 20, 24 x 20 in tiles of 8 x 16",
              drawn(24, 1).expand(-1, 20), 8, 16),
@@ -66,6 +68,20 @@ def _copies(
     rows, cols = x.shape
     width = ((0, -rows % block_rows), (0, -cols % block_cols))
     return x, np.pad(x, width, constant_values=fill)
+
+
+def _read_inside(
+    x: Any, *, block_rows: int, block_cols: int, axes: tuple[int, ...], mode: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return copies whose places past the end of ``axes`` hold what stands inside.
+
+    ``mode``: that of the last row or column ("edge"), or from the first on again ("wrap").
+    """
+    x, filled = _copies(x, block_rows=block_rows, block_cols=block_cols)
+    ends = zip(filled.shape, x.shape, strict=True)
+    rows, cols = (whole if i in axes else short for i, (whole, short) in enumerate(ends))
+    filled[:rows, :cols] = np.pad(x, ((0, rows - len(x)), (0, cols - x.shape[1])), mode=mode)
+    return x, filled
 
 
 PAST_THE_ENDS = "places past the ends are not 0"
@@ -118,7 +134,7 @@ _OTHER_STEPS: tuple[tuple[str, str, Steps], ...] = (
         lambda shape, strides: (1, strides[1]),
     ),
     (
-        "the matrix is taken for contiguous",
+        IGNORED,
         "Rows lie stride_row apart and columns stride_col, not n_cols and 1: use the strides, in "
         "both helpers.",
         lambda shape, strides: (shape[1], 1),
@@ -135,9 +151,12 @@ def _stepping(load: Steps, store: Steps) -> Callable[..., Any]:
     """Return a model of copy_tiles whose helpers step through memory in their own ways."""
 
     def model(x: Any, *, block_rows: int, block_cols: int) -> tuple[np.ndarray, np.ndarray]:
+        import torch
+
         rows, cols = x.shape
         x_col, x_row = load(x.shape[::-1], x.stride()[::-1])  # read through its transposed view
-        out_row, out_col = store(x.shape, (1, rows))  # out is column-major
+        layout = torch.empty_like(x).stride()
+        out_row, out_col = store(x.shape, layout)
         memory = as_float64(
             x.as_strided((x.untyped_storage().size() // x.element_size(),), (1,), 0)
         )
@@ -150,7 +169,7 @@ def _stepping(load: Steps, store: Steps) -> Callable[..., Any]:
             tile = memory[x.storage_offset() + i * x_row + j * x_col]
             filled[i, j] = tile
             out[(i * out_row + j * out_col).ravel()] = tile.ravel()
-        return out.reshape(cols, rows).T, filled
+        return np.array(torch.from_numpy(out).as_strided(x.shape, layout)), filled
 
     return model
 
@@ -174,6 +193,11 @@ COPY_TILES = Exercise.of(
             "(-inf is for scores.)",
             partial(_copies, fill=1.0),
             partial(_copies, fill=-np.inf),
+            *(
+                partial(_read_inside, axes=axes, mode=mode)
+                for axes in ((0,), (1,), (0, 1))
+                for mode in ("edge", "wrap")
+            ),
         ),
     ),
 )

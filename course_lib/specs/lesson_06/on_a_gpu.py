@@ -92,7 +92,9 @@ def _sum_cases(rng: Generator) -> list[Case]:
 def _once(case: Case) -> Least:
     n, block = case.args[0].numel(), case.kwargs["block"]
     rule, said = "each number of x is loaded once", f"block={block}"
-    return Least(rule=rule, loads={"x": n}, tiles={"x": (said, block)}, idle=False)
+    # one program's sums of its lanes hold the numbers of x: nobody could tell them from a copy
+    again = block if n <= block else 0
+    return Least(rule=rule, loads={"x": n + again}, tiles={"x": (said, block)}, idle=False)
 
 
 def _parts(x: Any, block: int) -> np.ndarray:
@@ -156,6 +158,16 @@ MENDED_TOTAL = Exercise.of(
             "each part is added once for each lane",
             "A block of pointers adds once for each of its entries: add one number at one pointer.",
             lambda x, *, block: block * as_float64(x).sum(keepdims=True),
+        ),
+        Mistake(
+            "everything is added up twice",
+            "Is the kernel launched twice, or does each block have two programs?",
+            lambda x, *, block: 2 * as_float64(x).sum(keepdims=True),
+        ),
+        Mistake(
+            "the short last part is left out",
+            "n / block programs, rounded down, are none where x is shorter than a block.",
+            lambda x, *, block: as_float64(x).sum(keepdims=True) * (x.numel() >= block),
         ),
         Mistake(
             "empty places count as 1",

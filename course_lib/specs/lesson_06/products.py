@@ -1,4 +1,7 @@
-"""Exercises 6.2 and 6.3: a tile of scores, and a product in tiles."""
+"""Exercises 6.2 and 6.3: a tile of scores, and a product in tiles.
+
+Longer than 400 lines because both share how matrices are misread, and a loop has many wrong ways.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,10 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.least import Least, counted
 from course_lib.judging.load_map import Cut
-from course_lib.judging.misconceptions import STRIDES_EXCHANGED
+from course_lib.judging.misconceptions import OTHER_STRIDES, SAYS, STRIDES_EXCHANGED
 from course_lib.judging.spec import FAR, HARD, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
-from course_lib.judging.strides import as_contiguous
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_06.copy_tiles import PAST_THE_ENDS
-
-IGNORED = "the strides are ignored"
-_USE_STRIDES = "The tensors are taken to lie in memory row after row: use the strides."
 
 
 def _at(strides: Callable[[int, int], tuple[int, int]]) -> Callable[[Any], Any]:
@@ -45,8 +44,14 @@ _OTHER_STRIDES: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
 
 
 def _stride_mistakes(product: Callable[..., Any]) -> tuple[Mistake, ...]:
-    """Return what comes of strides that are left out or exchanged, in one matrix or in both."""
-    return tuple(
+    """Return what comes of strides that are left out, exchanged or another matrix's."""
+    of_the_other = Mistake.ways(
+        OTHER_STRIDES,
+        SAYS[OTHER_STRIDES],
+        lambda a, b, **_: product(a.as_strided(a.shape, b.stride()), b),
+        lambda a, b, **_: product(a, b.as_strided(b.shape, a.stride())),
+    )
+    return of_the_other + tuple(
         Mistake(
             name,
             says,
@@ -152,15 +157,19 @@ TILE_SCORES = Exercise.of(
             "in float32.",
             lambda q, k: _half(_scores(q, k)),
         ),
+        *Mistake.ways(
+            "a tile is multiplied with itself",
+            "Both sides of the product are q, or both are k: each score is one row of q by one of "
+            "k.",
+            lambda q, k: _scores(q, q),
+            lambda q, k: _scores(k, k),
+            lambda q, k: _scores(q, q.as_strided(k.shape, k.stride())),
+            lambda q, k: _scores(k.as_strided(q.shape, q.stride()), k),
+        ),
         Mistake(
             "k is reshaped, not transposed",
             "The tile has the right shape, but its numbers kept their order: use tl.trans.",
             lambda q, k: as_float64(q) @ as_float64(k).reshape(k.shape[::-1]),
-        ),
-        Mistake(
-            IGNORED,
-            _USE_STRIDES,
-            lambda q, k: _scores(as_contiguous(q), as_contiguous(k)),
         ),
         *_stride_mistakes(_scores),
         Mistake(
@@ -273,6 +282,26 @@ def _but_the_last(products: list[np.ndarray], short: int, longest: int) -> Any:
     return sum(products[:-1] if 0 < short <= longest else products)
 
 
+def _first_tiles_masked(a: Any, b: Any, *, block_k: int, **_: int) -> Any:
+    a, b = as_float64(a), as_float64(b)
+    widths = (min(block_k, len(b) - start) for start in range(0, len(b), block_k))
+    return sum(a[:, :width] @ b[:width] for width in widths)
+
+
+def _moved_wrongly(a: Any, b: Any, *, block_k: int, of_a: bool, of_b: bool, **_: int) -> Any:
+    """Return what steps add up that move a by its row stride, b by its column stride."""
+    (a_row, a_col), (b_row, b_col) = a.stride(), b.stride()
+    total = np.zeros((len(a), b.shape[1]))
+    for start in range(0, len(b), block_k):
+        width = min(block_k, len(b) - start)
+        in_a = a.storage_offset() + start * (a_row if of_a else a_col)
+        in_b = b.storage_offset() + start * (b_col if of_b else b_row)
+        a_tile = a.as_strided((len(a), width), (a_row, a_col), in_a)
+        b_tile = b.as_strided((width, b.shape[1]), (b_row, b_col), in_b)
+        total = total + _product(a_tile, b_tile)
+    return total
+
+
 def _up_to(end: Callable[[Any, Any], int], a: Any, b: Any, *, block_k: int, **_: int) -> Any:
     """Return what steps from 0 to ``end(a, b)`` add up, none of which goes past the end of k."""
     return sum(_products(a, b, block_k)[: -(-end(a, b) // block_k)])
@@ -290,6 +319,13 @@ def _one_stands_still(a: Any, b: Any, block_k: int, still: str) -> np.ndarray:
     steps = np.arange(len(b))
     in_a, in_b = (steps % block_k if still == name else steps for name in "ab")
     return a[:, in_a] @ b[in_b]
+
+
+def _first_tiles(a: Any, b: Any, *, axis: int, **sizes: int) -> np.ndarray:
+    """Return the product with nothing stored but the first rows (``axis`` 0), or columns."""
+    product = _product(a, b)
+    product.swapaxes(0, axis)[sizes[("block_m", "block_n")[axis]] :] = np.nan
+    return product
 
 
 MATMUL = Exercise.of(
@@ -315,6 +351,40 @@ MATMUL = Exercise.of(
             "only the first step counts",
             "The loop must reach the end of k: range(0, k, BLOCK_K).",
             lambda products, _: products[0],
+        ),
+        _steps(
+            "the steps are averaged",
+            "A product is the sum of what the steps make: nothing is divided by their number.",
+            lambda products, _: sum(products) / len(products),
+        ),
+        _steps(
+            "the largest of the steps, not their sum",
+            "Each entry is the largest of what the steps make: add them up, acc += tl.dot(...).",
+            lambda products, _: np.max(products, axis=0),
+        ),
+        _steps(
+            "the first step is left out",
+            "The loop begins at 0: range(0, k, BLOCK_K).",
+            lambda products, _: sum(products[1:], np.zeros_like(products[0])),
+        ),
+        _steps(
+            "the first step counts twice",
+            "What is done before the loop is done in its first step as well: begin at BLOCK_K, or "
+            "with zeros.",
+            lambda products, _: products[0] + sum(products),
+        ),
+        Mistake(
+            "every step reads the first tiles",
+            "The mask moves along k, and the addresses do not: they begin at start, too.",
+            _first_tiles_masked,
+        ),
+        *Mistake.ways(
+            "a pointer moves by the wrong stride",
+            "From step to step a moves along its columns, BLOCK_K * a_col, and b along its rows, "
+            "BLOCK_K * b_row.",
+            partial(_moved_wrongly, of_a=True, of_b=False),
+            partial(_moved_wrongly, of_a=False, of_b=True),
+            partial(_moved_wrongly, of_a=True, of_b=True),
         ),
         *(
             _steps(
@@ -353,11 +423,17 @@ MATMUL = Exercise.of(
             )
             for still in "ab"
         ),
-        Mistake(
-            IGNORED,
-            _USE_STRIDES,
-            lambda a, b, **_: _product(as_contiguous(a), as_contiguous(b)),
-        ),
         *_stride_mistakes(_product),
+        *Mistake.ways(
+            "every program works on the first columns",
+            "The columns do not depend on tl.program_id(1), so that nothing is stored in the "
+            "others.",
+            partial(_first_tiles, axis=1),
+        ),
+        *Mistake.ways(
+            "every program works on the first rows",
+            "The rows do not depend on tl.program_id(0), so that nothing is stored in the others.",
+            partial(_first_tiles, axis=0),
+        ),
     ),
 )

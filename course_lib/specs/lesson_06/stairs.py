@@ -1,4 +1,7 @@
-"""Exercise 6.5: where a loop ends, a tile turned round, the type of what is stored."""
+"""Exercise 6.5: where a loop ends, a tile turned round, the type of what is stored.
+
+Longer than 400 lines because one model makes every mistake, and they stand beside it.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ from course_lib.judging.kernel_judge import (
 )
 from course_lib.judging.least import Least, counted
 from course_lib.judging.load_map import Cut
+from course_lib.judging.other_statistics import OTHER_STATISTICS, Statistic
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
@@ -65,6 +69,7 @@ def _turned(
     sees: Rule = _sees,
     end: End = _last_row,
     hidden: float = -np.inf,
+    past: float = -np.inf,
     stores: Callable[[np.ndarray, bool], np.ndarray] = _rounded,
     compares: Callable[[np.ndarray, bool], np.ndarray] = _rounded,
     turn: Callable[[np.ndarray], np.ndarray] = np.transpose,
@@ -72,24 +77,25 @@ def _turned(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (out, top), or what comes of another rule, end, type or way to turn a tile.
 
-    ``stores`` makes the numbers of out, ``compares`` those of which ``fold`` makes top.
+    ``past``: what stands beside the last column. ``stores`` makes the numbers of out, ``compares``
+    those of which ``fold`` makes top.
     """
     x = as_float64(x)
     n_rows, n_cols = x.shape
     tiles = range(-(-n_rows // block_rows))
     ends = np.array([end(t, block_rows, block_cols, n_cols) for t in tiles])
-    ends = np.minimum(-(-ends // block_cols) * block_cols, n_cols)  # whole tiles
-    i, j = np.arange(n_rows)[:, None], np.arange(n_cols)[None, :]
+    ends = -(-ends // block_cols) * block_cols  # whole tiles
+    x = np.pad(x, ((0, 0), (0, -n_cols % block_cols)), constant_values=past)
+    i, j = np.arange(n_rows)[:, None], np.arange(x.shape[1])[None, :]
     loaded = j < ends[i // block_rows]
     kept = np.where(sees(i, j), x, hidden)
-    out = np.where(loaded, stores(kept, half), -np.inf)
+    out = np.where(loaded, stores(kept, half), -np.inf)[:, :n_cols]
     seen = np.where(loaded, compares(kept, half), -np.inf)
-    seen = np.pad(seen, ((0, 0), (0, -n_cols % block_cols)), constant_values=-np.inf)
     met = loaded[:, ::block_cols].sum(axis=1)
     top = fold(seen.reshape(n_rows, -1, block_cols), met, block_rows)
     if turn is np.transpose:
         return out.T, top
-    return _tile_by_tile(np.where(loaded, out, -np.inf), block_rows, block_cols, turn), top
+    return _tile_by_tile(out, block_rows, block_cols, turn), top
 
 
 def _tile_by_tile(
@@ -229,12 +235,25 @@ def _of_all_rows(tiles: np.ndarray, met: np.ndarray, block_rows: int) -> np.ndar
     return np.repeat(np.maximum.reduceat(tops, starts), block_rows)[: len(tops)]
 
 
+def _largest_of(
+    statistic: Statistic, tiles: np.ndarray, met: np.ndarray, block_rows: int
+) -> np.ndarray:
+    """Return the largest of what a statistic makes of each tile's rows."""
+    return np.asarray(statistic(tiles).max(axis=1))
+
+
 _WRONG_MAXIMA: tuple[tuple[str, str, Fold], ...] = (
     (
         "m is never updated",
         "it stays as the first tile made it: m = tl.maximum(m, tl.max(kept, 1)) in every tile.",
         _of_the_first,
     ),
+    (
+        "m is never updated",
+        "it stays -inf: m = tl.maximum(m, tl.max(kept, 1)) in every tile.",
+        lambda tiles, met, block_rows: np.full(len(tiles), -np.inf),
+    ),
+    *((name, says, partial(_largest_of, statistic)) for name, says, statistic in OTHER_STATISTICS),
     (
         "each tile uses its own maximum",
         "each tile throws the maximum of those before away: m = tl.maximum(m, tl.max(kept, 1)).",
@@ -255,6 +274,20 @@ _WRONG_MAXIMA: tuple[tuple[str, str, Fold], ...] = (
     ),
 )
 _RULE = "Row i sees the columns j <= 2 * i + 1."
+
+
+def _within_the_tile(x: Any, *, of_rows: bool, **how: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return what comes of a rule for the numbers of rows, or of columns, in their tile."""
+    rows, cols = (how["block_rows"], 1 << 30) if of_rows else (1 << 30, how["block_cols"])
+    return _turned(x, sees=lambda i, j: _sees(i % rows, j % cols), **how)
+
+
+def _first_rows(x: Any, *, block_rows: int, **how: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return what there is if nothing is stored for any rows but the first; out is filled."""
+    out, top = _turned(x, block_rows=block_rows, **how)
+    out[:, block_rows:], top[block_rows:] = -np.inf, np.nan
+    return out, top
+
 
 TURNED_STAIRS = Exercise.of(
     "6.5",
@@ -292,6 +325,7 @@ TURNED_STAIRS = Exercise.of(
             "tl.where(condition, a, b) takes a where the condition holds: is it the wrong way "
             "round, or does it hold nowhere? Or does the loop not run? " + _RULE,
             partial(_turned, sees=lambda i, j: j > 2 * i + 1),
+            partial(_turned, sees=lambda i, j: j < 0),
         ),
         *Mistake.ways(
             "rows and columns are exchanged in the rule",
@@ -314,6 +348,13 @@ TURNED_STAIRS = Exercise.of(
             partial(_turned, sees=lambda i, j: j <= i + 1),
             partial(_turned, sees=lambda i, j: j <= i),
         ),
+        *Mistake.ways(
+            "rows or columns are counted within the tile",
+            "i and j are the numbers of x's rows and columns, `rows` and `cols`: they go on from "
+            "tile to tile.",
+            partial(_within_the_tile, of_rows=True),
+            partial(_within_the_tile, of_rows=False),
+        ),
         Mistake(
             "a hidden number is 0",
             "In a row of negative numbers 0 is the largest. A hidden number is -inf.",
@@ -324,16 +365,39 @@ TURNED_STAIRS = Exercise.of(
             "It is no -inf: a real number can lie below it.",
             *(partial(_turned, hidden=-low) for _, low in LOW_NUMBERS),
         ),
+        *Mistake.ways(
+            "a hidden number is 0",
+            "A tile has places past the last column, and rows that would see them. Load them as "
+            "-inf, which is no largest number.",
+            partial(_turned, past=0.0),
+        ),
+        *Mistake.ways(
+            "a hidden number is a large negative number",
+            "A tile has places past the last column, and rows that would see them. Load them as "
+            "-inf: a real number can lie below any other.",
+            *(partial(_turned, past=-low) for _, low in LOW_NUMBERS),
+        ),
         *(Mistake(name, says, partial(_turned, fold=fold)) for name, says, fold in _WRONG_MAXIMA),
+        Mistake(
+            "every program works on the first rows",
+            "The rows do not depend on the program: `rows` does.",
+            _first_rows,
+        ),
         Mistake(
             "nothing is hidden",
             "The tile goes into out as it was loaded: tl.where is to hide what a row does not see.",
             partial(_turned, sees=lambda i, j: j >= 0),
         ),
+        Mistake(
+            "the last tile is dropped",
+            "The last tile of the loop may be short: range(0, end, COLS) reaches it.",
+            partial(_turned, end=lambda t, r, c, n: _last_row(t, r, c, n) // c * c),
+        ),
         *Mistake.ways(
             "the loop ends too early",
             "The last row of the tile sees furthest. Its number is (tile + 1) * ROWS - 1, and it "
             "sees two columns for each row up to it.",
+            partial(_turned, end=lambda t, r, c, n: min(n, 2 * (t + 1) * r - 1)),
             partial(_turned, end=lambda t, r, c, n: min(n, 2 * t * r)),
             partial(_turned, end=lambda t, r, c, n: min(n, 2 * t * r + 2)),
             partial(_turned, end=lambda t, r, c, n: min(n, (t + 1) * r)),

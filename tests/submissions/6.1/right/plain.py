@@ -1,4 +1,5 @@
 # The plain way: right.diff and wrong.diff are edits of this file.
+import torch
 import triton
 import triton.language as tl
 
@@ -20,8 +21,7 @@ def store_tile(base, tile, rows, cols, n_rows, n_cols, stride_row, stride_col):
 # given: nothing to write below this line
 @triton.jit
 def copy_kernel(
-    x, out, full, n_rows, n_cols, full_rows, full_cols,
-    x_row, x_col, out_row, out_col, full_row, full_col,
+    x, out, full, n_rows, n_cols, full_cols, x_row, x_col, out_row, out_col,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
     rows = tl.program_id(0) + tl.num_programs(0) * tl.arange(0, BLOCK_ROWS)
@@ -30,17 +30,17 @@ def copy_kernel(
     tl.static_assert(tile.shape[0] == BLOCK_ROWS, "one tile row per entry of rows")
     tl.static_assert(tile.shape[1] == BLOCK_COLS, "one tile column per entry of cols")
     store_tile(out, tile, rows, cols, n_rows, n_cols, out_row, out_col)
-    store_tile(full, tile, rows, cols, full_rows, full_cols, full_row, full_col)
+    # so that what load_tile returns is seen as it is: full lies row after row, in whole tiles
+    tl.store(full + rows[:, None] * full_cols + cols[None, :], tile)
 
 
 def copy_tiles(x, *, block_rows, block_cols):
     n_rows, n_cols = x.shape
     grid = (triton.cdiv(n_rows, block_rows), triton.cdiv(n_cols, block_cols))
-    out = x.new_empty((n_cols, n_rows)).T
+    out = torch.empty_like(x)
     full = x.new_empty((grid[0] * block_rows, grid[1] * block_cols))
     copy_kernel[grid](
-        *(x, out, full, n_rows, n_cols, *full.shape),
-        *(*x.stride(), *out.stride(), *full.stride()),
+        *(x, out, full, n_rows, n_cols, full.shape[1], *x.stride(), *out.stride()),
         BLOCK_ROWS=block_rows,
         BLOCK_COLS=block_cols,
     )
