@@ -167,6 +167,9 @@ SLIPS: dict[str, Slip] = {
     "neither_unless_all_rise": Slip(rescale_o=_if_all_rise, rescale_l=_if_all_rise),
     "inverse": Slip(rescale_o=_power(-1), rescale_l=_power(-1), guards=(True,)),
     "inverse_at_once": Slip(rescale_o=_power(-1), rescale_l=_power(-1), guards=(False,)),
+    "inverse_guarded_at_the_end": Slip(
+        rescale_o=_power(-1), rescale_l=_power(-1), guards=(False,), l_guarded=True
+    ),
     "rescale_new": Slip(rescale_new="later", guards=(True,)),
     "rescale_new_l": Slip(rescale_new="later", rescaled="l", guards=(True,)),
     "rescale_new_o": Slip(rescale_new="later", rescaled="o", guards=(True,)),

@@ -296,6 +296,13 @@ def first_tile(
     return read
 
 
+def one_tile_more(q: Any, k: Any, v: Any, tile: int) -> Any:
+    """Return K and V with zeros behind them: what fills their last tile, and one tile more."""
+    n = k.shape[-2]
+    more = [(0, 0)] * (k.ndim - 2) + [(0, -n % tile + tile), (0, 0)]
+    return q, np.pad(k, more), np.pad(v, more)
+
+
 def every_second_tile(*, of_k: bool = False, of_v: bool = False) -> Callable[..., Any]:
     """Return K or V (or both) as read at twice the start of a tile; past the end stands 0."""
 

@@ -22,12 +22,17 @@ def as_contiguous(x: Any) -> Any:
 
 
 def ignored(exercise: Exercise, case: Case) -> Iterator[Mistake]:
-    """Yield the mistakes of taking the strided inputs of a case for contiguous: all, each alone."""
+    """Yield the mistakes of taking the strided inputs of a case for contiguous.
+
+    All of them, each alone, all but one: the strides of q alone are used for k and v, say.
+    """
     strided = [
         i for i, x in enumerate(case.args) if hasattr(x, "as_strided") and not x.is_contiguous()
     ]
     names = exercise.names(case)
-    for places in dict.fromkeys([tuple(strided), *((i,) for i in strided)]):
+    alone = [(i,) for i in strided]
+    but_one = [tuple(i for i in strided if i != j) for j in strided]
+    for places in dict.fromkeys([tuple(strided), *alone, *but_one]):
         if not places:
             return
 
