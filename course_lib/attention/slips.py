@@ -111,6 +111,7 @@ class Slip:
     divide: str = "once"  # "never", "each" tile, "each and at the end", or "by lse": exp(s - lse)
     backwards: bool = False  # from the last tile to the first
     half_scores: bool = False  # scores are rounded to half precision
+    half_weights: bool = False  # so are weights, before they meet V
     half: bool = False  # O is rounded to half precision in every tile
     half_l: bool = False  # and l
     fill: float = -np.inf  # the score of a hidden key
@@ -305,6 +306,8 @@ def states(
             factor = alpha if slip.rescale_new == "all" else shrink
             weights = weights * factor if "o" in slip.rescaled else weights
             total = total * factor if "l" in slip.rescaled else total
+        if slip.half_weights:
+            weights = _in_half(weights)
         l_new = l_sum * slip.rescale_l(shrink) + total
         o_new = o * slip.rescale_o(shrink) + weights @ v[first:stop]
         if slip.divide.startswith("each"):
@@ -372,7 +375,9 @@ def streamed(
 ) -> Streamed:
     """Return o (n_q, d_v) and lse (n_q,) after tiles of ``tile`` keys, the last one filled up.
 
-    The loop moves on by ``step`` keys, by default a tile. The rest as in `states`.
+    The loop moves on by ``step`` keys, by default a tile. The rest as in `states`. o is NaN where
+    the weights add up to so little that their type rounds them coarsely: it may be anything. (In
+    half precision they are 0 then.)
     """
     n_k, score = s.shape[1], slip.fill if np.isfinite(slip.fill) else 0.0
     s = _longer(s, n_k + tile, np.where(np.arange(tile) < slip.past_end, score, -np.inf))
@@ -387,6 +392,7 @@ def streamed(
     for last in desk:
         m, l_sum, o, careless, whole = last.m, last.l_sum, last.o, last.careless, last.whole
     careless = careless and (slip.l_guarded is not None or bool(l_sum.all()))
+    faint = (l_sum > 0) & (l_sum < np.finfo(l_sum.dtype).tiny)
     if guarded if slip.l_guarded is None else slip.l_guarded:
         l_sum = np.where(l_sum == 0, 1, l_sum)
     lse = slip.lse(m, l_sum)
@@ -394,6 +400,7 @@ def streamed(
         o = o * np.exp(m - lse)
     elif slip.divide not in ("never", "each"):
         o = o / l_sum
+    o = o if slip.half_weights else np.where(faint, np.nan, o)
     return Streamed(o, lse[:, 0], careless, whole)
 
 

@@ -318,7 +318,12 @@ def _of_the_loop() -> tuple[Mistake, ...]:
     """Return the shared mistakes of the recurrence."""
     names = frozenset((_LOOPS | {"start is added twice", _HIDDEN}) - _NOT_HERE)
     made = attention_mistakes(with_lse=True, dtype=np.float32, without_masks=names)
-    return tuple(Mistake(one.name, one.says, Parts(_with_idle_rows(one.model))) for one in made)
+    parts = [(one, Parts(_with_idle_rows(one.model))) for one in made]
+    for one, of_some in list(parts):
+        start = one.model.slip.loop.start  # type: ignore[attr-defined]
+        if np.isfinite(start):  # which is the lse of a part without a key, too
+            parts.append((one, replace(of_some, empty=(0.0, start))))
+    return tuple(Mistake(one.name, one.says, part) for one, part in parts)
 
 
 OF_THE_LOOP = _of_the_loop()

@@ -56,9 +56,14 @@ class Misreading:
         return self.inputs(q, k, v, tile) if self.inputs else (q, k, v)
 
     def loop_for(self, v: Any) -> Slip:
-        """Return the slip of the recurrence; half scores, half an O only where inputs are half."""
+        """Return the slip of the recurrence; half scores, half an O only where inputs are half.
+
+        There the weights are, too, before they meet V: small ones vanish.
+        """
         whole = "16" not in str(getattr(v, "dtype", ""))
-        plain = whole and (self.loop.half or self.loop.half_scores)
+        if not whole:
+            return replace(self.loop, half_weights=True)
+        plain = self.loop.half or self.loop.half_scores
         return replace(self.loop, half=False, half_scores=False) if plain else self.loop
 
     def o_stored(self, o: Array, like: Any) -> Array:
@@ -290,7 +295,7 @@ def first_tile(
 
     def read(q: Any, k: Any, v: Any, tile: int) -> Any:
         n = k.shape[-2]
-        rows = np.arange(-(-n // tile) * tile if whole else n) % tile
+        rows = np.arange(-(-n // tile) * tile if whole and n > tile else n) % tile
         return q, k[..., rows, :] if of_k else k, v[..., rows, :] if of_v else v
 
     return read

@@ -460,7 +460,8 @@ def starts_at_a_number(node: ast.AST) -> Iterator[New]:
                     yield _with(node, part, ast.Constant(number))
 
 
-@_operator("hidden scores are a number", *_FILL)
+@_operator("hidden scores are a number", *_FILL,
+           "stays inside its tensors")  # fmt: skip  # where -inf says that there is nothing to load
 def filled_with_a_number(node: ast.AST) -> Iterator[New]:
     """Fill with a number, not with -inf: in a `where`, or where a load is masked."""
     if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("where"):
@@ -652,6 +653,7 @@ OPERATORS: tuple[Operator, ...] = (
     )),
     _algorithmic("the first score for the maximum", *_NOT_MAX,
                  "masks only boundary tiles",  # who chooses it here compares all keys of a tile
+                 "the shape",  # of many axes the first is no number
                  of=(
         ("tl.max(S, 1)", "tl.sum(tl.where(tl.arange(0, S.shape[1])[None, :] == 0, S, 0.0), 1)"),
         ("tl.max(S, 0)", "tl.sum(tl.where(tl.arange(0, S.shape[0]) == 0, S, 0.0), 0)"),
