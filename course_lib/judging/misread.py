@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from course_lib.attention.slips import SLIPS, Slip, streamed
-from course_lib.judging.strides import as_contiguous
+from course_lib.judging.strides import as_contiguous, stored_as_contiguous
 from course_lib.judging.tolerance import as_float64
 
 Array = np.ndarray
@@ -68,7 +68,7 @@ class Misreading:
 
     def o_stored(self, o: Array, like: Any) -> Array:
         """Return what o (..., n, d) looks like after a kernel with this mistake stored it."""
-        return _stored_as_contiguous(o, like) if "o" in self.contiguous else o
+        return stored_as_contiguous(o, like) if "o" in self.contiguous else o
 
     def beside(self, other: Misreading) -> Misreading | None:
         """Return both mistakes in one, None where they are about the same thing."""
@@ -268,16 +268,6 @@ def causal_end(number: Array, block_q: int, block_k: int, n_q: int, n_k: int) ->
     """Return where a right causal loop ends in query tile ``number``."""
     end: Array = np.clip((number + 1) * block_q + n_k - n_q, 0, n_k)
     return end
-
-
-def _stored_as_contiguous(o: Array, like: Any) -> Array:
-    """Return what stands in ``empty_like(q)`` if ``o`` is stored there row after row."""
-    if not hasattr(like, "untyped_storage"):
-        return o
-    import torch
-
-    strides = [step * o.itemsize for step in torch.empty_like(like).stride()]
-    return np.lib.stride_tricks.as_strided(o.ravel(), o.shape, strides)
 
 
 def repeated(*arrays: Any, at: Any) -> tuple[Any, ...]:

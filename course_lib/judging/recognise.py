@@ -156,7 +156,7 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
         return None
     if not same(failed.result, failed.answer):  # else no mistake shows
         tried = list(seen)
-        known = [*exercise.mistakes, *strides.ignored(exercise, failed.case)]
+        known = [*exercise.mistakes, *strides.known(exercise, failed.case)]
         resembling = (m for m in known if failed.resembles(failed.made_by(m)))
         formula = is_formula(failed.case)
         likely = _everywhere(exercise, resembling, run) if formula else resembling
