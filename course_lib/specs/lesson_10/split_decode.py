@@ -401,6 +401,10 @@ _MERGES: tuple[tuple[str, str, Slip], ...] = (
             weights=_by_lse(lambda lse: _normed(np.exp(lse))),
             total=lambda lse: np.log(np.exp(lse).sum(0)),
         ),
+        Slip(  # which is added all the same
+            weights=_by_lse(lambda lse: _normed(np.exp(lse))),
+            total=lambda lse: _max(lse) + np.log(np.exp(lse).sum(0)),
+        ),
     ),
     *ways(
         "the lse of the parts is not merged",
