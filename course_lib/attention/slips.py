@@ -111,7 +111,7 @@ class Slip:
     divide: str = "once"  # "never", "each" tile, "each and at the end", or "by lse": exp(s - lse)
     backwards: bool = False  # from the last tile to the first
     half_scores: bool = False  # scores are rounded to half precision
-    half_weights: bool = False  # so are weights, before they meet V
+    half_weights: bool = False  # weights that half precision loses are lost before they meet V
     half: bool = False  # O is rounded to half precision in every tile
     half_l: bool = False  # and l
     fill: float = -np.inf  # the score of a hidden key
@@ -307,7 +307,7 @@ def states(
             weights = weights * factor if "o" in slip.rescaled else weights
             total = total * factor if "l" in slip.rescaled else total
         if slip.half_weights:
-            weights = _in_half(weights)
+            weights = np.where(weights < 2.0**-14, _in_half(weights), weights)
         l_new = l_sum * slip.rescale_l(shrink) + total
         o_new = o * slip.rescale_o(shrink) + weights @ v[first:stop]
         if slip.divide.startswith("each"):
