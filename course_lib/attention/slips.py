@@ -116,6 +116,7 @@ class Slip:
     divide: str = "once"  # "never", "each" tile, "each and at the end", or "by lse": exp(s - lse)
     backwards: bool = False  # from the last tile to the first
     half_scores: bool = False  # scores are rounded to half precision
+    half_weights: bool = False  # weights that half precision loses are lost before they meet V
     half: bool = False  # O is rounded to half precision in every tile
     half_l: bool = False  # and l
     fill: float = -np.inf  # the score of a hidden key
@@ -172,6 +173,9 @@ SLIPS: dict[str, Slip] = {
     "neither_unless_all_rise": Slip(rescale_o=_if_all_rise, rescale_l=_if_all_rise),
     "inverse": Slip(rescale_o=_power(-1), rescale_l=_power(-1), guards=(True,)),
     "inverse_at_once": Slip(rescale_o=_power(-1), rescale_l=_power(-1), guards=(False,)),
+    "inverse_guarded_at_the_end": Slip(
+        rescale_o=_power(-1), rescale_l=_power(-1), guards=(False,), l_guarded=True
+    ),
     "rescale_new": Slip(rescale_new="later", guards=(True,)),
     "rescale_new_l": Slip(rescale_new="later", rescaled="l", guards=(True,)),
     "rescale_new_o": Slip(rescale_new="later", rescaled="o", guards=(True,)),
@@ -311,6 +315,8 @@ def states(
             factor = alpha if slip.rescale_new == "all" else shrink
             weights = weights * factor if "o" in slip.rescaled else weights
             total = total * factor if "l" in slip.rescaled else total
+        if slip.half_weights:
+            weights = np.where(weights < 2.0**-14, _in_half(weights), weights)
         l_new = l_sum * slip.rescale_l(shrink) + total
         o_new = o * slip.rescale_o(shrink) + weights @ v[first:stop]
         if slip.divide.startswith("each"):
@@ -378,7 +384,9 @@ def streamed(
 ) -> Streamed:
     """Return o (n_q, d_v) and lse (n_q,) after tiles of ``tile`` keys, the last one filled up.
 
-    The loop moves on by ``step`` keys, by default a tile. The rest as in `states`.
+    The loop moves on by ``step`` keys, by default a tile. The rest as in `states`. o is NaN where
+    the weights add up to so little that their type rounds them coarsely: it may be anything. (In
+    half precision they are 0 then.)
     """
     n_k, score = s.shape[1], slip.fill if np.isfinite(slip.fill) else 0.0
     s = _longer(s, n_k + tile, np.where(np.arange(tile) < slip.past_end, score, -np.inf))
@@ -393,6 +401,7 @@ def streamed(
     for last in desk:
         m, l_sum, o, careless, whole = last.m, last.l_sum, last.o, last.careless, last.whole
     careless = careless and (slip.l_guarded is not None or bool(l_sum.all()))
+    faint = (l_sum > 0) & (l_sum < np.finfo(l_sum.dtype).tiny)
     if guarded if slip.l_guarded is None else slip.l_guarded:
         l_sum = np.where(l_sum == 0, 1, l_sum)
     lse = slip.lse(m, l_sum)
@@ -400,6 +409,7 @@ def streamed(
         o = o * np.exp(m - lse)
     elif slip.divide not in ("never", "each"):
         o = o / l_sum
+    o = o if slip.half_weights else np.where(faint, np.nan, o)
     return Streamed(o, lse[:, 0], careless, whole)
 
 

@@ -28,9 +28,8 @@ from course_lib.judging.kernel_judge import (
     was_launched,
 )
 from course_lib.judging.least import Least, counted
-from course_lib.judging.misconceptions import SAYS, attention_mistakes, streaming_slips
+from course_lib.judging.misconceptions import attention_mistakes, streaming_slips
 from course_lib.judging.spec import REMAINDER, STORED, Case, Mistake, Observed
-from course_lib.judging.strides import IGNORED, as_contiguous
 from course_lib.judging.tolerance import allowed_error, as_float64, output_rounding
 
 ROWS = 16  # the least that tl.dot takes: every group here fits
@@ -58,7 +57,6 @@ class Parts:
     attend: (q (B, H_kv, group, d), k, v, block_q=, block_k=) -> (o, lse). empty: o and lse of a
     program without a key. placed: the parts' numbers, as somebody stores them in another order.
     read, back: q as somebody packs it, and o or lse as he brings it back, (B, H_kv, group, ...).
-    contiguous: which of q, k, v are read as if they were: "qkv".
     """
 
     attend: Callable[..., Any] = attention_truth
@@ -67,7 +65,6 @@ class Parts:
     placed: Callable[..., Any] | None = None
     read: Callable[[Any], Any] = lambda q: q
     back: Callable[[Any], Any] = lambda x: x
-    contiguous: str = ""
 
     def __call__(
         self, q: Any, k: Any, v: Any, *filled: Any, splits: int = 0, block_k: int = 64
@@ -76,10 +73,6 @@ class Parts:
         whole, splits = not splits, splits or 1
         lengths, _ = asked(Case("", (q, k, v, *filled)))
         (b, h, d), (kv_heads, n) = q.shape, k.shape[1:3]
-        q, k, v = (
-            as_contiguous(x) if name in self.contiguous else x
-            for name, x in zip("qkv", (q, k, v), strict=True)
-        )
         packed = self.read(q.reshape(b, kv_heads, h // kv_heads, d))
         o, lse = np.full((splits, b, h, d), self.empty[0]), np.full((splits, b, h), self.empty[1])
         alike = len({*lengths}) == 1
@@ -300,10 +293,6 @@ OF_PACKING = (
         "the rows of the tile are the members of the group: row r is head kv_head * group + r.",
         Parts(read=_first_member),
     ),
-    *(
-        Mistake(IGNORED, SAYS[IGNORED], Parts(contiguous=names))
-        for names in ("qkv", "q", "k", "v", "kv")
-    ),
 )
 
 _NOT_HERE = {"the loop ends at n_q", "one length for Q and K"}
@@ -329,7 +318,12 @@ def _of_the_loop() -> tuple[Mistake, ...]:
     """Return the shared mistakes of the recurrence."""
     names = frozenset((_LOOPS | {"start is added twice", _HIDDEN}) - _NOT_HERE)
     made = attention_mistakes(with_lse=True, dtype=np.float32, without_masks=names)
-    return tuple(Mistake(one.name, one.says, Parts(_with_idle_rows(one.model))) for one in made)
+    parts = [(one, Parts(_with_idle_rows(one.model))) for one in made]
+    for one, of_some in list(parts):
+        start = one.model.slip.loop.start  # type: ignore[attr-defined]
+        if np.isfinite(start):  # which is the lse of a part without a key, too
+            parts.append((one, replace(of_some, empty=(0.0, start))))
+    return tuple(Mistake(one.name, one.says, part) for one, part in parts)
 
 
 OF_THE_LOOP = _of_the_loop()

@@ -26,6 +26,7 @@ from course_lib.judging.misread import (
     k_not_transposed,
     k_reshaped,
     known,
+    one_tile_more,
     packed_batches,
     read_at,
     repeated,
@@ -99,6 +100,7 @@ _KNOWN = (
         "there, and -inf - (-inf) and 0 * -inf (a mask that multiplies) are NaN. alpha is "
         "exp(m - m_new), scores are measured against m_new, and a mask chooses: use where.",
         "inverse_at_once",
+        "inverse_guarded_at_the_end",
     ),
     known(
         "each tile uses its own maximum",
@@ -214,6 +216,12 @@ _KNOWN = (
         "one_zero_past_end",
     ),
     known(
+        "one tile too many",
+        "the loop makes one step past the last key, and what it loads there enters with score 0: "
+        "it ends at n_k.",
+        Misreading(inputs=one_tile_more),
+    ),
+    known(
         "the mask comes after the maximum",
         "the weights past the end are 0, but their scores of 0 took part in the maximum: where "
         "all real scores are very negative, every exponential vanishes. Mask before the maximum.",
@@ -258,6 +266,7 @@ _KNOWN = (
         ".contiguous() in the launcher.",
         Misreading(contiguous="qkv"),
         Misreading(contiguous="qkvo"),
+        Misreading(contiguous="qo"),  # o = empty_like(q) lies as q does
     ),
     known(
         "all heads read the first head",

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from course_lib.attention.slips import SLIPS, Slip, streamed
-from course_lib.judging.strides import as_contiguous
+from course_lib.judging.strides import as_contiguous, stored_as_contiguous
 from course_lib.judging.tolerance import as_float64
 
 Array = np.ndarray
@@ -56,14 +56,19 @@ class Misreading:
         return self.inputs(q, k, v, tile) if self.inputs else (q, k, v)
 
     def loop_for(self, v: Any) -> Slip:
-        """Return the slip of the recurrence; half scores, half an O only where inputs are half."""
+        """Return the slip of the recurrence; half scores, half an O only where inputs are half.
+
+        There the weights are, too, before they meet V: small ones vanish.
+        """
         whole = "16" not in str(getattr(v, "dtype", ""))
-        plain = whole and (self.loop.half or self.loop.half_scores)
+        if not whole:
+            return replace(self.loop, half_weights=True)
+        plain = self.loop.half or self.loop.half_scores
         return replace(self.loop, half=False, half_scores=False) if plain else self.loop
 
     def o_stored(self, o: Array, like: Any) -> Array:
         """Return what o (..., n, d) looks like after a kernel with this mistake stored it."""
-        return _stored_as_contiguous(o, like) if "o" in self.contiguous else o
+        return stored_as_contiguous(o, like) if "o" in self.contiguous else o
 
     def beside(self, other: Misreading) -> Misreading | None:
         """Return both mistakes in one, None where they are about the same thing."""
@@ -271,16 +276,6 @@ def causal_end(number: Array, block_q: int, block_k: int, n_q: int, n_k: int) ->
     return end
 
 
-def _stored_as_contiguous(o: Array, like: Any) -> Array:
-    """Return what stands in ``empty_like(q)`` if ``o`` is stored there row after row."""
-    if not hasattr(like, "untyped_storage"):
-        return o
-    import torch
-
-    strides = [step * o.itemsize for step in torch.empty_like(like).stride()]
-    return np.lib.stride_tricks.as_strided(o.ravel(), o.shape, strides)
-
-
 def repeated(*arrays: Any, at: Any) -> tuple[Any, ...]:
     """Return arrays (B, H, n, d) in which the heads at ``at`` stand in place of all."""
     if any(x.ndim != 4 for x in arrays):
@@ -296,10 +291,17 @@ def first_tile(
 
     def read(q: Any, k: Any, v: Any, tile: int) -> Any:
         n = k.shape[-2]
-        rows = np.arange(-(-n // tile) * tile if whole else n) % tile
+        rows = np.arange(-(-n // tile) * tile if whole and n > tile else n) % tile
         return q, k[..., rows, :] if of_k else k, v[..., rows, :] if of_v else v
 
     return read
+
+
+def one_tile_more(q: Any, k: Any, v: Any, tile: int) -> Any:
+    """Return K and V with zeros behind them: what fills their last tile, and one tile more."""
+    n = k.shape[-2]
+    more = [(0, 0)] * (k.ndim - 2) + [(0, -n % tile + tile), (0, 0)]
+    return q, np.pad(k, more), np.pad(v, more)
 
 
 def every_second_tile(*, of_k: bool = False, of_v: bool = False) -> Callable[..., Any]:

@@ -156,7 +156,7 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
         return None
     if not same(failed.result, failed.answer):  # else no mistake shows
         tried = list(seen)
-        known = [*exercise.mistakes, *strides.ignored(exercise, failed.case)]
+        known = [*exercise.mistakes, *strides.known(exercise, failed.case)]
         resembling = (m for m in known if failed.resembles(failed.made_by(m)))
         formula = is_formula(failed.case)
         likely = _everywhere(exercise, resembling, run) if formula else resembling
@@ -183,6 +183,7 @@ def _confirmed(
     """
     begun, most = len(tried), _MOSTLY
     best: Named | None = None
+    alike = list[Mistake]()  # of answers that are NaN alone, which many mistakes make
     for mistake in likely:
         if not all(_explains(mistake, one) for one in tried[:begun]):
             continue
@@ -197,13 +198,15 @@ def _confirmed(
             if (result := run(other.case)) is not None:  # an exception, say, is no evidence
                 tried.append(other.answered(result))
         if enough and any(has_numbers(one.result) for one in tried if not one.passed):
-            if best and all(_explains(best.mistake, one) for one in tried):
-                mistake = best.mistake  # of two that explain as much, the one that is named first
-            return Named(mistake, certain=True)
+            # of those that explain as much, the one that is named first
+            as_much = (m for m in alike if all(_explains(m, one) for one in tried))
+            return Named(next(as_much, mistake), certain=True)
         where = [tried[begun - 1], *(one for one in tried[begun:] if _shows(mistake, one))]
         share = sum(_share(mistake, one) >= _A_PART for one in where) / len(where)
         if share > most:
             best, most = Named(mistake, certain=False), share
+        if enough or share == most:
+            alike.append(mistake)
     return best
 
 

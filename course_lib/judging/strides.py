@@ -1,14 +1,18 @@
-"""Strided tensors that are taken for contiguous ones, whatever an exercise computes."""
+"""Tensors that are read, or stored, at other strides than their own, whatever is computed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from course_lib.judging.spec import Case, Exercise, Mistake
 
 IGNORED = "strides are ignored"
+NO_ROW_STRIDE = "the row stride is missing"
 
 
 def as_contiguous(x: Any) -> Any:
@@ -21,21 +25,73 @@ def as_contiguous(x: Any) -> Any:
     return x.as_strided(x.shape, [math.prod(x.shape[i + 1 :]) for i in range(x.dim())])
 
 
-def ignored(exercise: Exercise, case: Case) -> Iterator[Mistake]:
-    """Yield the mistakes of taking the strided inputs of a case for contiguous: all, each alone."""
+def stored_as_contiguous(o: np.ndarray, like: Any) -> np.ndarray:
+    """Return what stands in ``empty_like(like)`` if ``o`` is stored there row after row."""
+    if not hasattr(like, "untyped_storage"):
+        return o
+    import torch
+
+    strides = [step * o.itemsize for step in torch.empty_like(like).stride()]
+    return np.lib.stride_tricks.as_strided(o.ravel(), o.shape, strides)
+
+
+def known(exercise: Exercise, case: Case) -> Iterator[Mistake]:
+    """Yield the mistakes about the strides of a case's inputs, and of what lies as they do."""
+    yield from _ignored(exercise, case)
+    if exercise.kind == "kernel" and NO_ROW_STRIDE not in {m.name for m in exercise.mistakes}:
+        dims = [x.dim() if hasattr(x, "as_strided") else 0 for x in case.args]
+        if (most := max(dims, default=0)) > 1:  # a tile is loaded of those: in one way
+            says = "rows begin at their number, not at their number times the stride."
+            places = tuple(i for i, dim in enumerate(dims) if dim == most)
+            yield Mistake(NO_ROW_STRIDE, says, partial(_read, exercise, places, _rows_by_one))
+
+
+def _ignored(exercise: Exercise, case: Case) -> Iterator[Mistake]:
+    """Yield the mistakes of taking the strided inputs of a case for contiguous.
+
+    All of them, each alone, all but one: the strides of q alone are used for k and v, say. And
+    what is made `empty_like` one of them as well.
+    """
     strided = [
         i for i, x in enumerate(case.args) if hasattr(x, "as_strided") and not x.is_contiguous()
     ]
     names = exercise.names(case)
-    for places in dict.fromkeys([tuple(strided), *((i,) for i in strided)]):
+    alone = [(i,) for i in strided]
+    but_one = [tuple(i for i in strided if i != j) for j in strided]
+    for places in dict.fromkeys([tuple(strided), *alone, *but_one]):
         if not places:
             return
-
-        def model(*args: Any, _places: tuple[int, ...] = places, **kwargs: Any) -> Any:
-            read = [as_contiguous(x) if i in _places else x for i, x in enumerate(args)]
-            return exercise.answer(exercise.truth(*read, **kwargs))
-
         *others, last = (f"`{names[i]}`" for i in places)
         which = f"{', '.join(others)} and {last} are" if others else f"{last} is"
         says = "not contiguous, and read as if contiguous: each tensor has strides of its own."
-        yield Mistake(IGNORED, f"{which} {says}", model)
+        for stored in (False, True):
+            model = partial(_read, exercise, places, as_contiguous, stored=stored)
+            yield Mistake(IGNORED, f"{which} {says}", model)
+
+
+def _rows_by_one(x: Any) -> Any:
+    return x.as_strided(x.shape, (*x.stride()[:-2], 1, x.stride(-1)))
+
+
+def _read(
+    exercise: Exercise,
+    places: Sequence[int],
+    read: Callable[[Any], Any],
+    *args: Any,
+    stored: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Return the answer to inputs of which those at ``places`` are ``read`` otherwise.
+
+    ``stored``: what has the shape of one of them was made like it, and is stored as contiguous.
+    """
+    theirs = [read(x) if i in places else x for i, x in enumerate(args)]
+    answer = exercise.answer(exercise.truth(*theirs, **kwargs))
+    if not stored:
+        return answer
+    likes = {tuple(args[i].shape): args[i] for i in reversed(places)}
+    several = isinstance(answer, tuple)
+    laid = [
+        stored_as_contiguous(x, likes.get(np.shape(x))) for x in (answer if several else (answer,))
+    ]
+    return tuple(laid) if several else laid[0]

@@ -75,7 +75,8 @@ def call(
         watched: for kernels, what keeps the books of their launches while it runs.
         ask: of a ``run`` that yields a first answer, ``ask(answer)`` returns what is sent into it.
         earlier: what the call before returned, and a copy; kept up to date by `find_reuse`.
-        rewritten: a call before finds other numbers in the same memory; it may end as it likes.
+        rewritten: a call before finds other numbers in the same memory; it may end as it likes
+            (and ends with its first answer, if there is more than one).
     """
     given: dict[Any, Any] = {**dict(zip(_places(function, len(args)), args, strict=True)), **kwargs}
     before = copy_inputs(given)
@@ -86,7 +87,7 @@ def call(
             if rewritten:
                 write_otherwise(given)
                 with contextlib.suppress(Exception):
-                    function(*args, **kwargs)
+                    _begin(function, _Case(args, kwargs, counted=False), run)
                 write_back(given, before)
             watched, later = watched or contextlib.nullcontext(), _Later(ask)
             if run is not None:
@@ -111,6 +112,13 @@ def call(
             tampering = tampering or find_reuse(result, earlier)
     result = _as_floats(result)
     return Called(result, None if kernel and watched is None else ledger, allocated, tampering)
+
+
+def _begin(function: Callable[..., Any], case: _Case, run: Callable[..., Any] | None) -> None:
+    """Call ``function`` in its own way, up to a first answer if there is more than one."""
+    running = run(function, case) if run else function(*case.args, **case.kwargs)
+    if run and isinstance(running, Generator):
+        next(running)
 
 
 def has_too_many_parts(result: Any) -> bool:

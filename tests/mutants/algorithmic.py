@@ -461,7 +461,8 @@ def starts_at_a_number(node: ast.AST) -> Iterator[New]:
                     yield _with(node, part, ast.Constant(number))
 
 
-@_operator("hidden scores are a number", *_FILL)
+@_operator("hidden scores are a number", *_FILL,
+           "stays inside its tensors")  # fmt: skip  # where -inf says that there is nothing to load
 def filled_with_a_number(node: ast.AST) -> Iterator[New]:
     """Fill with a number, not with -inf: in a `where`, or where a load is masked."""
     if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("where"):
@@ -653,7 +654,11 @@ OPERATORS: tuple[Operator, ...] = (
         ("tl.max(S, A)", "tl.sum(S, A) / S.shape[A]"),
         ("S.max(*A, **K)", "S.mean(*A, **K)"),
     )),
-    _algorithmic("the first score for the maximum", *_NOT_MAX, "the first, not the largest", of=(
+    _algorithmic("the first score for the maximum", *_NOT_MAX,
+                 "masks only boundary tiles",  # who chooses it here compares all keys of a tile
+                 "the shape",  # of many axes the first is no number
+                 "the first, not the largest",
+                 of=(
         ("tl.max(S, 1)", "tl.sum(tl.where(tl.arange(0, S.shape[1])[None, :] == 0, S, 0.0), 1)"),
         ("tl.max(S, 0)", "tl.sum(tl.where(tl.arange(0, S.shape[0]) == 0, S, 0.0), 0)"),
         ("S.max()", "S[0]"), ("np.max(S)", "S[0]"),
@@ -675,7 +680,9 @@ OPERATORS: tuple[Operator, ...] = (
         ("S * scale", "S"), ("S / np.sqrt(D)", "S"), ("S / D**0.5", "S"), ("D**-0.5", "1.0"),
         ("S * D**-0.5", "S"),
     )),
-    _algorithmic("scaled twice", "scaled twice", "scaled twice on the way back", of=(
+    _algorithmic("scaled twice", "scaled twice", "scaled twice on the way back",
+                 # where log2(e) is in the scale, it is there twice as well
+                 "scaled twice; base 2 and base e are mixed", of=(
         ("S * scale", "S * scale * scale"), ("S / np.sqrt(D)", "S / D"), ("D**-0.5", "1 / D"),
     )),
     _algorithmic("the scale is upside down", "the scale is upside down", of=(
@@ -689,7 +696,9 @@ OPERATORS: tuple[Operator, ...] = (
                  "multiplies only the tiles it must",
                  "the causal mask is one key too strict", "the causal loop ends too early",
                  "the loop ends too early", "the loop begins too late",
-                 "the boundary tiles are left out", *ONCE, of=(
+                 "the boundary tiles are left out", *ONCE,
+                 "masks only boundary tiles",  # where what all rows see ends too early
+                 of=(
         ("R + n_k - n_q", "R"), ("R + n_k - n_q", "R + n_q - n_k"),
         ("R + n_k - n_q", "R + n_k - n_q - 1"), ("n_k - n_q", "0"), ("n_k - n_q", "n_q - n_k"),
     )),
@@ -700,7 +709,9 @@ OPERATORS: tuple[Operator, ...] = (
                  "the causal mask is always there", *ONCE, of=(
         ("F(*A, CAUSAL=C, **K)", "F(*A, CAUSAL=True, **K)"),
     )),
-    _algorithmic("nothing is skipped", *ONCE, "the loop over the keys makes no step", of=(
+    _algorithmic("nothing is skipped", *ONCE, "the loop over the keys makes no step",
+                 "masks only boundary tiles",  # where it says how many keys all rows see
+                 of=(
         ("X.minimum(n_k, A)", "n_k"), ("min(n_k, A)", "n_k"), ("X.maximum(A, 0)", "0"),
     )),
     _algorithmic("the last tile is dropped", *_LAST_DROPPED, of=(

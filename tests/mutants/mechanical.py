@@ -16,7 +16,7 @@ ONCE = (
     "moves only what it must", "loads each number once", "loads q once", "loads k once per Q tile",
     "loads v once per Q tile", "one pile at a time", "skips tiles that see nothing",
     "reads each pile once", "loads k once", "loads v once", "loads what is seen, once",
-    "one tile at a time", "reads each cached number once",
+    "one tile at a time", "reads each cached number once", "reads each cached byte once",
 )  # fmt: skip
 _mechanical = partial(pairs, kind=_KIND)
 

@@ -123,7 +123,7 @@ OPERATORS: tuple[Operator, ...] = (
     _pairs("not divided at the end", "not divided", "not divided by the sum",
            "a part is not divided by its sum",
            of=(("A / l_sum", "A"), ("A / l_sum[:, None]", "A"), ("A / l_safe[:, None]", "A"))),
-    _pairs("K for V", "K is read in place of V", of=(
+    _pairs("K for V", "K is read in place of V", "the values are read from K's pages", of=(
         ("P @ v_tile", "P @ k_tile"), ("tl.dot(P, v_tile, **K)", "tl.dot(P, k_tile, **K)"),
     )),
     _pairs("n_q for n_k", "the loop ends at n_q", "one length for Q and K", "n_q in place of n_k",

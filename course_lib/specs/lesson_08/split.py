@@ -17,6 +17,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import in_turn, linear_memory, stored_whole, was_launched
 from course_lib.judging.least import attention_least, counted
 from course_lib.judging.misconceptions import SAYS, attention_mistakes
+from course_lib.judging.misread import k_reshaped
 from course_lib.judging.sized_launches import tiled_launches
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
@@ -175,15 +176,18 @@ def _weighted(
     weights: Weights,
     wrong_boundary: Callable[..., Any] | None = None,
     *,
+    always: bool = False,
     mask: Callable[..., Any] | None = None,
-    scaled: Callable[..., Any] | None = None,
+    loop: Callable[..., Any] | None = None,
+    read: Callable[..., Any] | None = None,
 ) -> Any:
     """Return the model of a kernel that counts each (query, key) pair ``weights`` times.
 
     ``weights`` gets ``visible`` (n_q, n_k), key numbers (n_k,), and for each row how many keys all
-    rows of its tile see, the right boundary and the mistaken one, (n_q, 1) all three. ``mask``
-    (rows, keys, n_k - n_q) stands in the causal boundary tiles; ``scaled`` (keys, right): scores
-    that keep no scale.
+    rows of its tile see, the right boundary and the mistaken one, (n_q, 1) all three; the last is
+    right where a call is not causal, unless it is wrong ``always``. ``mask`` (rows, keys,
+    n_k - n_q) stands in the causal boundary tiles; ``loop`` (keys, right): the keys of the loop in
+    which ``read`` (q, k, v, block_k) stands in place of q, k and v.
     """
 
     def model(
@@ -201,24 +205,31 @@ def _weighted(
         if wrong_boundary:
             most = n_k // block_k * block_k
             wrong = np.clip(wrong_boundary(first, shift, block_q, block_k), 0, most)
-        if not causal:
+        if not causal and not always:
             wrong = right
         w = weights(visible, keys, seen, right, wrong)
         if mask and causal:
             end = np.clip(first + min(block_q, n_q) + shift, 0, n_k)
             reached = keys < -(-end // block_k) * block_k
             w = np.where(keys < right, 1, reached & mask(rows, keys, n_k - n_q))
-        s = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
-        if scaled:
-            s = np.where(scaled(keys, right), s * np.sqrt(q.shape[-1]), s)
+        s, mine, v_there = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]), np.zeros((1, n_k)), v
+        if loop and read:
+            q, k, v_there = read(q, k, v, block_k)
+            mine = loop(keys, right)
+            s = np.where(mine, q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]), s)
         m = np.where(w > 0, s, -np.inf).max(-1, keepdims=True)
         with np.errstate(all="ignore"):
             p = w * np.exp(np.where(w > 0, s - np.where(np.isneginf(m), 0, m), -np.inf))
             l_sum = p.sum(-1, keepdims=True)
-            o = p @ v / np.where(l_sum == 0, 1, l_sum)
+            o = (p * (1 - mine) @ v + p * mine @ v_there) / np.where(l_sum == 0, 1, l_sum)
             return o, (m + np.log(np.where(l_sum == 0, 1, l_sum)))[..., 0]
 
     return model
+
+
+def _by_root_of_d(power: int) -> Callable[..., Any]:
+    """Return q, k, v of which q is multiplied by a power of sqrt(d)."""
+    return lambda q, k, v, _tile: (q * q.shape[-1] ** (power / 2), k, v)
 
 
 _UNMASKED = (
@@ -254,11 +265,34 @@ _SPLIT_MISTAKES = (
             lambda first, shift, b_q, b_k: (first + shift + 1) // b_k * b_k + b_k,
         ),
     ),
-    *Mistake.ways(
-        "the scale is missing",
-        "the scores of one of the two loops are not divided by sqrt(d).",
-        _weighted(lambda visible, *_: visible, scaled=lambda keys, right: keys < right),
-        _weighted(lambda visible, *_: visible, scaled=lambda keys, right: keys >= right),
+    Mistake(
+        "only the first tile of keys counts",
+        "the first loop ends after one tile, wherever the boundary is: it must reach that.",
+        _weighted(
+            lambda visible, keys, _, right, wrong: (
+                1.0 * (keys < wrong) + (visible & (keys >= right))
+            ),
+            lambda first, shift, b_q, b_k: 0 * first + b_k,
+            always=True,
+        ),
+    ),
+    *(
+        Mistake(
+            name,
+            f"in the {which} of the two loops: {SAYS[name]}",
+            _weighted(lambda visible, *_: visible, loop=loop, read=read),
+        )
+        for name, read in (
+            ("the scale is missing", _by_root_of_d(1)),
+            ("scaled twice", _by_root_of_d(-1)),
+            ("the scale is upside down", _by_root_of_d(2)),
+            ("K is reshaped, not transposed", k_reshaped(padded=True)),
+            ("K is read in place of V", lambda q, k, v, _tile: (q, k, k)),
+        )
+        for which, loop in (
+            ("first", lambda keys, right: keys < right),
+            ("second", lambda keys, right: keys >= right),
+        )
     ),
     *(
         Mistake(name, SAYS[name], _weighted(lambda visible, *_: visible, mask=mask))

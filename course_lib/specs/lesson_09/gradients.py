@@ -15,6 +15,7 @@ import numpy as np
 
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
+from course_lib.judging.misread import k_reshaped
 from course_lib.judging.spec import Mistake
 from course_lib.judging.tolerance import allowed_error, as_float64
 from course_lib.specs.lesson_09.weights import (
@@ -37,11 +38,12 @@ _Change = Callable[..., np.ndarray]
 class Slip:
     """One thing wrong in the backward, or nothing.
 
-    weights: how P is made (`weights`). dp: what becomes of dP, ``dp(dp, where)``. ds:
-    ``ds(p, dp, delta)``. for_q, for_k, for_v: what is multiplied for dQ, dK and dV, of
-    ``(p, ds, where)``. power: of the scale that dQ and dK get.
+    scores: S but for its scale, ``scores(q, k, where)``. weights: how P is made (`weights`). dp:
+    what becomes of dP, ``dp(dp, where)``. ds: ``ds(p, dp, delta)``. for_q, for_k, for_v: what is
+    multiplied for dQ, dK and dV, of ``(p, ds, where)``. power: of the scale that dQ and dK get.
     """
 
+    scores: _Change = lambda q, k, where: q @ k.mT
     weights: Weights = right
     dp: _Change = lambda dp, where: dp
     ds: _Change = lambda p, dp, delta: p * (dp - delta)
@@ -69,7 +71,7 @@ def gradients(
     q, k, v, do, lse, delta = (as_float64(x) for x in (q, k, v, do, lse, delta))
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     with np.errstate(all="ignore"):
-        p = slip.weights(scale * (q @ k.mT), lse[..., None], seen, where)
+        p = slip.weights(scale * slip.scores(q, k, where), lse[..., None], seen, where)
         ds = slip.ds(p, slip.dp(do @ v.mT, where), delta[..., None])
         for_q, for_k, for_v = (f(p, ds, where) for f in (slip.for_q, slip.for_k, slip.for_v))
     factor = scale**slip.power
@@ -104,6 +106,18 @@ def _seen_only(p: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.where(p == 0, 0.0, x)
 
 
+def _of_reshaped_k(q: np.ndarray, k: np.ndarray, where: dict[str, Any]) -> np.ndarray:
+    return np.asarray(q @ k_reshaped(padded=True)(q, k, k, where["block_k"])[1].mT)
+
+
+_OF_SCORES = (
+    (
+        "K is reshaped, not transposed",
+        "the tile of K was given the shape (head_dim, block_k), but its numbers kept their order: "
+        "transpose it.",
+        Slip(scores=_of_reshaped_k),
+    ),
+)
 OF_DS: tuple[tuple[str, str, Slip], ...] = (
     (
         "delta is not subtracted",
@@ -243,7 +257,7 @@ def mistakes_of(
     """Return the known mistakes of an exercise, whose answer with a slip is ``model(slip)``."""
     made = (*OF_TILES, *loops, *(OF_MASKS if masks else ()))
     every = [(name, says, Slip(weights=weights)) for name, says, weights in made]
-    every += [*(_OF_ONE_MASK if masks else ()), *slips]
+    every += [*(_OF_ONE_MASK if masks else ()), *slips, *_OF_SCORES]
     return tuple(Mistake(name, says, model(slip)) for name, says, slip in every)
 
 

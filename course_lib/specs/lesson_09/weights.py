@@ -386,10 +386,13 @@ OF_MASKS: tuple[Named, ...] = (
     ),
     *ways(
         "a hidden score is not -inf",
-        "a score of 0 is one like any other, and its weight exp(0 - lse): set hidden weights "
-        "to 0, after exp.",
-        partial(_hidden_before_exp, by=0.0, skip=True),
-        partial(_hidden_before_exp, by=0.0, skip=False),
+        "a score of 0, or of -1e4, is one like any other, and its weight exp(that - lse): set "
+        "hidden weights to 0, after exp.",
+        *(
+            partial(_hidden_before_exp, by=by, skip=skip)
+            for by in (0.0, -1e3, -1e4)
+            for skip in (True, False)
+        ),
     ),
 )
 """... of masks; the loop begins where it should, or at 0."""

@@ -13,6 +13,7 @@ from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
+from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, SAYS
 from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64
 from course_lib.sandbox.calling import misfit, size_of_smallest
@@ -180,11 +181,12 @@ def _answer(
     kept: tuple[bool, bool] = (True, True),
     late: tuple[bool, bool] = (False, False),
     change: Callable[[Array, Array], Array] = lambda cache, n: cache,
+    top: Callable[[Array], Array] | None = None,
 ) -> Callable[..., Any]:
     """Return a model: where the new rows go, who is seen, and what becomes of the caches.
 
     ``kept``: whether K and V are written at all; the newest token is attended to all the same,
-    but to what stood in its row before where it comes ``late``.
+    but to what stood in its row before where it comes ``late``. ``top``: as in `softmax`.
     """
 
     def model(q: Any, k_new: Any, v_new: Any, k_cache: Any, v_cache: Any, lengths: Any) -> Any:
@@ -204,7 +206,9 @@ def _answer(
         k, v = (c if is_late else w for w, c, is_late in zip(written, old, late, strict=True))
         s = np.where(seen, scores(q, k, power), fill)
         after = (w if keep else c for w, c, keep in zip(written, caches, kept, strict=True))
-        return softmax(s) @ v, *after
+        if top:  # whose weights may be infinite in the inputs' type
+            s = s.astype(np.float32 if q.element_size() == 4 else np.float64)
+        return softmax(s, top) @ v, *after
 
     return model
 
@@ -279,6 +283,13 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     (*_BEHIND, _answer(sees=lambda j, n: j <= n + 1)),
     (*_BEHIND, _answer(sees=lambda j, n: j <= n.max() + 0 * n)),
     *hidden_otherwise(_answer),
+    *(
+        (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM], _answer(top=top))
+        for top in (
+            lambda s: np.where(np.isinf(s), np.inf, s).min(axis=-1, keepdims=True),
+            lambda s: s[..., :1],
+        )
+    ),
     (*_NOT_KEPT, _answer(kept=(False, False))),
     *ways(
         "only one of the two caches is written",

@@ -101,10 +101,13 @@ def hidden_otherwise(answer: Callable[..., Any]) -> tuple[tuple[str, str, Any], 
     )
 
 
-def softmax(s: Array) -> Array:
-    """Return the weights of rows (..., n); a row that is all -inf is NaN, as in PyTorch."""
+def softmax(s: Array, top: Callable[[Array], Array] | None = None) -> Array:
+    """Return the weights of rows (..., n); a row that is all -inf is NaN, as in PyTorch.
+
+    ``top``: what is subtracted, (..., 1), in place of the largest score.
+    """
     with np.errstate(all="ignore"):
-        e = np.exp(s - s.max(axis=-1, keepdims=True))
+        e = np.exp(s - (top(s) if top else s.max(axis=-1, keepdims=True)))
         weights: Array = e / e.sum(axis=-1, keepdims=True)
     return weights
 

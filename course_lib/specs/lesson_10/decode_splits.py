@@ -110,6 +110,13 @@ def _one_tile(split: int, splits: int, n: int, length: int, block_k: int) -> np.
     return run(split, splits, n, length, block_k)[:block_k]
 
 
+def _first_tile_again(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
+    """Return the cache's first tile, as often as a split has tiles."""
+    mine = run(split, splits, n, length, block_k)
+    last = mine[-1] + 1 if len(mine) else 0
+    return np.tile(np.arange(min(block_k, last)), -(-len(mine) // block_k))
+
+
 def _in_turn(x: Any, kv_heads: int) -> Any:
     """Return parts that are stored as if the splits of a key head followed each other."""
     splits, b, h = x.shape[:3]
@@ -143,6 +150,12 @@ OF_SHARES = (
         "a split takes one tile only",
         "a split may hold many tiles, or one and a bit: loop over them.",
         _one_tile,
+    ),
+    *_share(
+        "only the first tile of keys counts",
+        "the addresses of K and V do not move, neither with the split nor with the loop: keys = "
+        "start + tl.arange(0, BLOCK_K).",
+        _first_tile_again,
     ),
     *_share(
         "the last keys belong to no split",

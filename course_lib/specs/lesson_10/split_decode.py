@@ -362,6 +362,12 @@ _MERGES: tuple[tuple[str, str, Slip], ...] = (
     (*_NOT_NORMED, Slip(weights=_by_lse(lambda lse: np.exp(lse - _max(lse))))),
     (*_NOT_NORMED, Slip(weights=_by_lse(np.exp))),
     (
+        "O is not rescaled",
+        "of parts that are merged one after the other: what is merged already was measured against "
+        "the lse so far, and the new one is larger.",
+        Slip(weights=_by_lse(lambda lse: np.exp(lse - np.logaddexp.accumulate(lse)))),
+    ),
+    (
         "the part with the largest lse is taken",
         "the other parts have weight as well: exp(lse_i - lse).",
         Slip(weights=_by_lse(lambda lse: 1.0 * (lse == _max(lse)))),
@@ -394,6 +400,10 @@ _MERGES: tuple[tuple[str, str, Slip], ...] = (
         Slip(
             weights=_by_lse(lambda lse: _normed(np.exp(lse))),
             total=lambda lse: np.log(np.exp(lse).sum(0)),
+        ),
+        Slip(  # which is added all the same
+            weights=_by_lse(lambda lse: _normed(np.exp(lse))),
+            total=lambda lse: _max(lse) + np.log(np.exp(lse).sum(0)),
         ),
     ),
     *ways(
