@@ -53,7 +53,7 @@ _QUIZ = [
 def guessed_line() -> Any:
     """Return what lesson 01 shows of the dearest line after a wrong guess."""
     matrix, strip = (8 * 8192 * width * 2 / 1e9 for width in (8192, 128))  # GB: 8 heads, 2 bytes
-    line_1, line_2 = matrix + 2 * strip, 4 * matrix
+    line_1, line_2 = matrix + 2 * strip, 2 * matrix
     predict = widgets.Predict("shots-dearest", _MOST, options=_LINES, unit="GB")
     predict.answer = _LINES[0]
     says = (
