@@ -39,7 +39,7 @@ def asked_again(exercise: Exercise, host: Host, case: Case, when: str) -> Findin
 
     ``when`` says which of the times it is: "at once", `REWRITTEN`.
     """
-    if (exercise.kind == "kernel" and when != REWRITTEN) or exercise.play:
+    if exercise.play or (when != REWRITTEN and (exercise.kind == "kernel" or exercise.later)):
         return None
     if when == REWRITTEN:
         if exercise.kind == "question" or (exercise.run and exercise.kind == "python"):

@@ -83,7 +83,9 @@ def test_what_comes_later_is_sent_when_the_first_answer_is_known():
         return Observed((2 * case.args[0] * dy,))
 
     assert report_on(Square, replace(SQUARE, run=run)).passed
-    assert happened == ["answered", "was sent"]
+    in_arrays_with_other_numbers = ["answered"]  # `asked_again`: the answer to these is not judged
+    there_and_back_again = ["answered", "was sent"]
+    assert happened == there_and_back_again + in_arrays_with_other_numbers + there_and_back_again
 
 
 def test_an_answer_is_what_it_was_when_the_gradient_was_not_known():
@@ -115,10 +117,11 @@ class Hoarder(Square):
 def test_what_is_still_held_when_forward_has_returned_is_counted():
     HELD.clear()
     assert report_on(Hoarder).passed
-    assert report_on(Square).passed
     lists = HELD[0] - 8040  # they have room of their own
     assert 0 < lists < 500
-    assert HELD[1] == 40
+    HELD.clear()
+    assert report_on(Square).passed
+    assert HELD[0] == 40
 
 
 def test_a_gradient_that_is_changed_in_place_is_found():
