@@ -37,7 +37,7 @@ from course_lib.judging.misread import (
     wrong_neighbours,
 )
 from course_lib.judging.spec import Mistake
-from course_lib.judging.strides import IGNORED
+from course_lib.judging.strides import AS_IF, IGNORED, NO_ROW_STRIDE
 
 
 def _at_n_q(number: np.ndarray, _block_q: int, _block_k: int, n_q: int, _n_k: int) -> np.ndarray:
@@ -262,8 +262,7 @@ _KNOWN = (
     ),
     known(
         IGNORED,
-        "the tensor is not contiguous, but is read as if it were: use its strides, or "
-        ".contiguous() in the launcher.",
+        f"the tensor is {AS_IF}",
         Misreading(contiguous="qkv"),
         Misreading(contiguous="qkvo"),
         Misreading(contiguous="qo"),  # o = empty_like(q) lies as q does
@@ -405,7 +404,7 @@ _KNOWN = (
         *(Misreading(strides=packed_batches(names)) for names in ("qkv", "q", "k", "v", "kv")),
     ),
     known(
-        "the row stride is missing",
+        NO_ROW_STRIDE,
         "rows begin at their number, not at their number times the stride: multiply each by the "
         "tensor's row stride.",
         *(Misreading(strides=unit_rows(names)) for names in ("qkv", "q", "k", "v", "kv")),

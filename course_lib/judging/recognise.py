@@ -183,7 +183,7 @@ def _confirmed(
     """
     begun, most = len(tried), _MOSTLY
     best: Named | None = None
-    alike = list[Mistake]()  # of answers that are NaN alone, which many mistakes make
+    alike = list[Mistake]()  # that explain as much, so far: many do of answers that are NaN alone
     for mistake in likely:
         if not all(_explains(mistake, one) for one in tried[:begun]):
             continue
@@ -198,9 +198,8 @@ def _confirmed(
             if (result := run(other.case)) is not None:  # an exception, say, is no evidence
                 tried.append(other.answered(result))
         if enough and any(has_numbers(one.result) for one in tried if not one.passed):
-            # of those that explain as much, the one that is named first
             as_much = (m for m in alike if all(_explains(m, one) for one in tried))
-            return Named(next(as_much, mistake), certain=True)
+            return Named(next(as_much, mistake), certain=True)  # the one that is named first
         where = [tried[begun - 1], *(one for one in tried[begun:] if _shows(mistake, one))]
         share = sum(_share(mistake, one) >= _A_PART for one in where) / len(where)
         if share > most:

@@ -13,6 +13,7 @@ from course_lib.judging.spec import Case, Exercise, Mistake
 
 IGNORED = "strides are ignored"
 NO_ROW_STRIDE = "the row stride is missing"
+AS_IF = "not contiguous, and read as if contiguous: each tensor has strides of its own."
 
 
 def as_contiguous(x: Any) -> Any:
@@ -63,10 +64,9 @@ def _ignored(exercise: Exercise, case: Case) -> Iterator[Mistake]:
             return
         *others, last = (f"`{names[i]}`" for i in places)
         which = f"{', '.join(others)} and {last} are" if others else f"{last} is"
-        says = "not contiguous, and read as if contiguous: each tensor has strides of its own."
         for stored in (False, True):
             model = partial(_read, exercise, places, as_contiguous, stored=stored)
-            yield Mistake(IGNORED, f"{which} {says}", model)
+            yield Mistake(IGNORED, f"{which} {AS_IF}", model)
 
 
 def _rows_by_one(x: Any) -> Any:

@@ -16,7 +16,7 @@ from course_lib.judging.kernel_judge import formal_fault, in_turn, stored_whole,
 from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import STRIDES_EXCHANGED
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
-from course_lib.judging.strides import IGNORED
+from course_lib.judging.strides import IGNORED, NO_ROW_STRIDE
 from course_lib.judging.tolerance import as_float64
 
 
@@ -128,7 +128,7 @@ _OTHER_STEPS: tuple[tuple[str, str, Steps], ...] = (
         lambda shape, strides: (strides[0], 1),
     ),
     (
-        "the row stride is missing",
+        NO_ROW_STRIDE,
         "Rows are taken to begin one number apart. They lie stride_row apart: multiply rows by it, "
         "in both helpers.",
         lambda shape, strides: (1, strides[1]),

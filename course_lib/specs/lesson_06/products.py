@@ -19,6 +19,7 @@ from course_lib.judging.least import Least, counted
 from course_lib.judging.load_map import Cut
 from course_lib.judging.misconceptions import OTHER_STRIDES, SAYS, STRIDES_EXCHANGED
 from course_lib.judging.spec import FAR, HARD, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.strides import NO_ROW_STRIDE
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_06.copy_tiles import PAST_THE_ENDS
 
@@ -33,7 +34,7 @@ _MISSING = (
     "both tiles."
 )
 _OTHER_STRIDES: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
-    ("the row stride is missing", _MISSING.format("row"), _at(lambda row, col: (1, col))),
+    (NO_ROW_STRIDE, _MISSING.format("row"), _at(lambda row, col: (1, col))),
     ("the column stride is missing", _MISSING.format("column"), _at(lambda row, col: (row, 1))),
     (
         STRIDES_EXCHANGED,
