@@ -434,7 +434,7 @@ Quiz(
         (
             "A kernel that moves half the bytes",
             False,
-            "The bytes take less than 1 of at least 20 µs.",
+            "The bytes take under 1 µs of at least 20 µs.",
         ),
         ("A GPU with twice the FLOP/s", False, "The FLOPs take 0.07 µs of at least 20 µs."),
         (

@@ -38,7 +38,7 @@ _QUIZ = [
     (
         "A kernel that moves half the bytes",
         False,
-        "The bytes take less than 1 of at least 20 µs.",
+        "The bytes take under 1 µs of at least 20 µs.",
     ),
     ("A GPU with twice the FLOP/s", False, "The FLOPs take 0.07 µs of at least 20 µs."),
     (
@@ -57,7 +57,7 @@ def guessed_line() -> Any:
     predict = widgets.Predict("shots-dearest", _MOST, options=_LINES, unit="GB")
     predict.answer = _LINES[0]
     says = (
-        "It makes two of the four trips, lines 1 and 3 make one each. Of the bars: N = 8192, "
+        "It makes two of the four trips, lines 1 and 3 make one each. Bars: N = 8192, "
         "8 heads, d = 128, 2 bytes a number."
     )
     sizes = dict(zip(_LINES, (line_1, line_2, line_1), strict=True))
