@@ -225,7 +225,7 @@ print(f"largest error {abs(o - truth).max():.1e}")
 # reads from HBM and the bytes that it writes there.
 
 # %% predict-dearest
-LINES = ["line 1: q @ k.T", "line 2: scale and softmax", "line 3: weights @ v"]
+LINES = ["line 1: `q @ k.T`", "line 2: scale and softmax", "line 3: `weights @ v`"]
 MOST = "At large N, which line moves the most bytes?"
 dearest = Predict("1-dearest", MOST, options=LINES, unit="GB")
 dearest
@@ -256,7 +256,7 @@ draw_trips()
 grid, small = 8 * 8192 * 8192 * 2 / 1e9, 8 * 8192 * 128 * 2 / 1e9  # GB of S or P; of Q, K, V or O
 dearest.reveal(
     LINES[1],
-    "It makes two of the four trips, lines 1 and 3 make one each. Of the bars: N = 8192, "
+    "It makes two of the four trips, lines 1 and 3 make one each. Bars: N = 8192, "
     "8 heads, d = 128, 2 bytes a number.",
     sizes={LINES[0]: grid + 2 * small, LINES[1]: 2 * grid, LINES[2]: grid + 2 * small},
 )

@@ -201,7 +201,7 @@ p_flops.reveal(
 # %% predict-factor
 p_factor = Predict(
     "2-factor",
-    "N = 4096, d = 128. How many times the least possible bytes do naive's four trips move?",
+    "N = 4096, d = 128. How many times the least bytes does naive move in all?",
     unit="x",
     least=1,
 )
@@ -434,9 +434,9 @@ Quiz(
         (
             "A kernel that moves half the bytes",
             False,
-            "The bytes take less than 1 of at least 20 µs.",
+            "The bytes take under 1 µs of the 20 µs.",
         ),
-        ("A GPU with twice the FLOP/s", False, "The FLOPs take 0.07 µs of at least 20 µs."),
+        ("A GPU with twice the FLOP/s", False, "The FLOPs take 0.07 µs of the 20 µs."),
         (
             "Fewer kernel launches",
             True,

@@ -30,17 +30,17 @@ WIDTHS = (480, 1280, 1920)
 PIECE = 1800  # px
 _BY_HAND = ([[1, 3], [2, 5]], [[10, 20], [30, 40]])  # scores and values of two tiles
 # The questions are those of lessons 01 and 02: what stands beside each other must agree.
-_LINES = ("line 1: q @ k.T", "line 2: scale and softmax", "line 3: weights @ v")
+_LINES = ("line 1: `q @ k.T`", "line 2: scale and softmax", "line 3: `weights @ v`")
 _MOST = "At large N, which line moves the most bytes?"
-_FACTOR = "N = 4096, d = 128. How many times the least possible bytes do naive's four trips move?"
+_FACTOR = "N = 4096, d = 128. How many times the least bytes does naive move in all?"
 _TIME = "Which change would help eager attention most at N = 128 (8 heads, d = 128, on an H100)?"
 _QUIZ = [
     (
         "A kernel that moves half the bytes",
         False,
-        "The bytes take less than 1 of at least 20 µs.",
+        "The bytes take under 1 µs of the 20 µs.",
     ),
-    ("A GPU with twice the FLOP/s", False, "The FLOPs take 0.07 µs of at least 20 µs."),
+    ("A GPU with twice the FLOP/s", False, "The FLOPs take 0.07 µs of the 20 µs."),
     (
         "Fewer kernel launches",
         True,
@@ -57,7 +57,7 @@ def guessed_line() -> Any:
     predict = widgets.Predict("shots-dearest", _MOST, options=_LINES, unit="GB")
     predict.answer = _LINES[0]
     says = (
-        "It makes two of the four trips, lines 1 and 3 make one each. Of the bars: N = 8192, "
+        "It makes two of the four trips, lines 1 and 3 make one each. Bars: N = 8192, "
         "8 heads, d = 128, 2 bytes a number."
     )
     sizes = dict(zip(_LINES, (line_1, line_2, line_1), strict=True))
