@@ -21,7 +21,7 @@ _HEAD = (
     f'font-weight:650;color:{_WORDS}">⚑ What you predicted</small>'
 )
 _GAP = f"border-bottom:1.5px dashed {_LINE}"
-_FRAME = "box-sizing:border-box;max-width:48em;margin:8px 2px"
+_FRAME = "box-sizing:border-box;max-width:66em;margin:8px 2px;line-height:1.5"
 _CODE = f"background:{_LINE}26;border-radius:3px;padding:0 3px;color:inherit"
 _REASON = "flex-basis:100%;margin-left:calc(1.8em + 12px)"
 _LETTER = (
@@ -134,7 +134,9 @@ class Comparison:
                 look += f";box-shadow:{','.join(shadows)}"
             text = f"<b>{rich(option)}</b>" if happened else rich(option)
             marks = ["<b>✓ the answer</b>"] * happened + marks
-            why = f'<span style="{_REASON}">{rich(self.explanation)}</span>' * happened
+            why = (
+                f'<span style="{_REASON};margin-top:6px">{rich(self.explanation)}</span>' * happened
+            )
             cards += (
                 '<div style="display:flex;flex-wrap:wrap;align-items:center;gap:2px 12px;'
                 f'padding:8px 10px;margin:0 0 8px;border-radius:8px;{look}">'
@@ -191,12 +193,7 @@ class Comparison:
         every = -(-(high - low) // 8)
         powers = range(low, high + 1, every)
         ratio = self.unit == "×"
-        ticks = [
-            _tick(
-                100 * (p - low) / (high - low), foot, p, " = the same" * (ratio and p == low == 0)
-            )
-            for p in powers
-        ]
+        ticks = [_tick(100 * (p - low) / (high - low), foot, p) for p in powers]
         line = f"position:absolute;top:{foot - 2}px;width:100%;height:4px;background:{_LINE}"
         truth_at, guess_at = (100 * (math.log10(x) - low) / (high - low) for x in flags_at)
         sense = {low: "less", 0: "the same", high: "more"} if ratio and low < 0 else {}
@@ -263,10 +260,9 @@ def _sense(at: float, foot: int, words: str) -> str:
     return f'<div style="{place};opacity:0.75">{words}</div>'
 
 
-def _tick(at: float, foot: int, power: int, means: str) -> str:
-    """Return a tick of the line and its number below it, from there on if it says what it means."""
-    number = f"{10.0**power:,.10g}{means}" if -5 < power < 6 else f"10<sup>{power}</sup>"
-    look = "margin-left:-4px;font-size:0.87em" if means else _ON_ITS_TICK
-    place = f"position:absolute;left:{at:.4g}%;top:{foot + 8}px;{look}"
+def _tick(at: float, foot: int, power: int) -> str:
+    """Return a tick of the line and its number below it."""
+    number = f"{10.0**power:,.10g}" if -5 < power < 6 else f"10<sup>{power}</sup>"
+    place = f"position:absolute;left:{at:.4g}%;top:{foot + 8}px;{_ON_ITS_TICK}"
     tick = f"position:absolute;left:{at:.4g}%;top:{foot}px;width:1px;height:8px;background:{_LINE}"
     return f'<div style="{tick}"></div><div style="{place}">{number}</div>'

@@ -225,7 +225,7 @@ print(f"largest error {abs(o - truth).max():.1e}")
 # reads from HBM and the bytes that it writes there.
 
 # %% predict-dearest
-LINES = ["line 1: q @ k.T", "line 2: scale and softmax", "line 3: weights @ v"]
+LINES = ["line 1: `q @ k.T`", "line 2: scale and softmax", "line 3: `weights @ v`"]
 MOST = "At large N, which line moves the most bytes?"
 dearest = Predict("1-dearest", MOST, options=LINES, unit="GB")
 dearest

@@ -201,7 +201,7 @@ p_flops.reveal(
 # %% predict-factor
 p_factor = Predict(
     "2-factor",
-    "N = 4096, d = 128. How many times the least possible bytes do naive's four trips move?",
+    "N = 4096, d = 128. How many times the least bytes does naive move in all?",
     unit="x",
     least=1,
 )

@@ -30,9 +30,9 @@ WIDTHS = (480, 1280, 1920)
 PIECE = 1800  # px
 _BY_HAND = ([[1, 3], [2, 5]], [[10, 20], [30, 40]])  # scores and values of two tiles
 # The questions are those of lessons 01 and 02: what stands beside each other must agree.
-_LINES = ("line 1: q @ k.T", "line 2: scale and softmax", "line 3: weights @ v")
+_LINES = ("line 1: `q @ k.T`", "line 2: scale and softmax", "line 3: `weights @ v`")
 _MOST = "At large N, which line moves the most bytes?"
-_FACTOR = "N = 4096, d = 128. How many times the least possible bytes do naive's four trips move?"
+_FACTOR = "N = 4096, d = 128. How many times the least bytes does naive move in all?"
 _TIME = "Which change would help eager attention most at N = 128 (8 heads, d = 128, on an H100)?"
 _QUIZ = [
     (

@@ -191,7 +191,7 @@ def test_an_arrow_leads_from_the_loads_to_the_bytes_of_hbm(mount, check_page, wi
     """A mark above the roof looked like an error; the bytes that HBM moved put it below."""
     page = mount(rungs(), width=width)
     check_page(page)
-    assert "Caches answer most loads: rung 8 reaches 69\xa0% of arithmetic's roof, rung 1 40" in (
+    assert "HBM’s bytes hold neither back: arithmetic’s roof is above both." in (
         page.inner_text(".fac-finding")
     )
     drawn = page.text_content(".fac svg")

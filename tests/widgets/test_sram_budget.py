@@ -116,7 +116,7 @@ def test_every_kib_has_the_same_width_on_one_axis(mount, width):
 def test_the_title_says_how_much_is_too_much_and_each_wall_whether_it_holds(mount):
     page = mount(SramBudget(block_q=256, block_k=256), width=480)
     assert page.locator(".fac-sram-title").inner_text() == (
-        "Tiles of 256 rows need 386 KiB: even H100 and B200 lack 159 KiB"
+        "Tiles of 256 rows need 386 KiB: 159 KiB more than even H100 and B200 have"
     )
     page.get_by_label("B_q").first.press("ArrowLeft")
     page.get_by_label("B_k").first.press("ArrowLeft")

@@ -489,15 +489,15 @@ function render({ model, el }) {
   function inWords(totals, paces, chip) {
     const bound = data.models.findIndex((m) => m.kind === "lower bound"), base = bound < 0 ? totals.indexOf(Math.min(...totals)) : bound;
     const scores = data.models.findIndex((m) => m.terms.some((t) => data.scores[t.tensor])), told = scores < 0 ? totals.indexOf(Math.max(...totals)) : scores;
-    const label = capital(data.models[told].label), { limit } = paces[told];
+    const label = capital(data.models[told].label.replace(/ \(.*/, "")), { limit } = paces[told];
     if (limit === "overhead") { // of every lane that waits for them
       const counts = [...new Set(data.models.filter((_, i) => paces[i].limit === limit).map((m) => m.launches * get("layers")))].sort((a, b) => a - b), of = milliseconds(1000 * data.launch_s);
       return `At N = ${get("n")} launches set the pace on ${chip.name}, not bytes: ${counts.join(", ").replace(/, ([^,]*)$/, " or $1")} ${`${counts}` === "1" ? `launch of ${of}` : `launches of ${of} each`}.`;
     }
-    const pace = `${LIMITS[limit]} the pace.`;
-    if (told === base) return `${label} moves ${bytesText(totals[told])}; on ${chip.name} ${pace}`;
-    const often = Math.abs(totals[told] / totals[base] - 1) < 0.005 ? "as much as" : `${times(totals[told] / totals[base])} × what`;
-    return `${label} moves ${often} ${bound < 0 ? `${data.models[base].label} moves` : "it must"}; on ${chip.name} ${pace}`;
+    if (told === base) return `${label} moves ${bytesText(totals[told])}; on ${chip.name} ${LIMITS[limit]} the pace.`;
+    const of = bound < 0 ? `what ${data.models[base].label} moves` : "the least", ratio = totals[told] / totals[base];
+    const flash = data.models.findIndex((m) => m.kind === "upper bound"), worst = totals[flash] / totals[base];
+    return `${label} moves ${times(ratio)} × ${of}${bound >= 0 && flash >= 0 ? `, flash ${worst > 1.005 ? `1 to ${times(worst)}` : 1} ×` : ""}.`;
   }
 
   // The plot over N: its nodes stay, only what a setting changes is written again ----------------

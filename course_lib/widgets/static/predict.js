@@ -43,7 +43,7 @@ function choice(model, options) {
   const node = h("div", { class: "fac-cards", onkeydown: byLetter(inputs) }, cards);
   return {
     node,
-    hint: byTouch() ? "Tap one, then press Keep." : "Press one, or type its letter; then press Keep.",
+    hint: byTouch() ? "Tap one, then keep it." : "Press one, or type its letter; then keep it.",
     read: () => inputs.find((input) => input.checked)?.value,
     empty: () => !inputs.some((input) => input.checked),
     show: (answer) => inputs.forEach((input, i) => {
@@ -68,7 +68,7 @@ function number(model, say) {
   } });
   const flag = h("output", { class: "fac-flag", "aria-hidden": "true" }), ticks = h("div", { class: "fac-ticks", "aria-hidden": "true" });
   // Until there is a guess the flag waits at the line's beginning.
-  const parked = h("div", { class: "fac-flag fac-parked", "aria-hidden": "true", onpointerdown: drag }, "drag me to your guess");
+  const parked = h("div", { class: "fac-flag fac-parked", "aria-hidden": "true", onpointerdown: drag }, "drag me");
   const rule = h("div", { class: "fac-line" }, flag, line, ticks, parked);
   const node = h("div", {}, rule, h("div", { class: "fac-number" }, h("label", { for: id }, "Your guess:"), input, unit === "×" ? "times" : unit));
   const ends = () => [Number(line.min), Number(line.max)];
@@ -114,8 +114,7 @@ function number(model, say) {
     const at = (power) => (100 * (power - low)) / (high - low), every = Math.ceil((high - low) / 8), powers = Array.from({ length: high - low + 1 }, (_, i) => low + i);
     const d = powers.flatMap((p) => (p < high ? [1, 2, 3, 4, 5, 6, 7, 8, 9] : [1]).map((x) => `M${at(p + Math.log10(x)).toFixed(2)} 0v${x === 1 ? 8 : 4}`)).join("");
     const named = powers.filter((p) => (p - low) % every === 0);
-    ticks.replaceChildren(s("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, s("path", { d })), ...named.map((p) => h("span", { style: `left:${at(p)}%` }, p || low || unit !== "×" ? (p < 6 && p > -5 ? tidy(10 ** p).toLocaleString("en", { maximumFractionDigits: 6 }) : ["10", h("sup", {}, short(p))]) : "1 = the same")));
-    ticks.classList.toggle("fac-from-1", unit === "×" && !low);
+    ticks.replaceChildren(s("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, s("path", { d })), ...named.map((p) => h("span", { style: `left:${at(p)}%` }, p < 6 && p > -5 ? tidy(10 ** p).toLocaleString("en", { maximumFractionDigits: 6 }) : ["10", h("sup", {}, short(p))])));
     if (unit === "×" && low < 0) ticks.append(...[[0, "the same"], [low, "less"], [high, "more"]].map(([p, words]) => h("span", { class: "fac-sense", style: `left:${at(p)}%` }, words)));
   }
 
@@ -133,7 +132,7 @@ function number(model, say) {
     rule.classList.add("fac-kept");
   };
   place(NaN);
-  return { node, read, show, hint: `Drag the flag, or type a number${byTouch() ? "" : " and press Enter"}. Each number on the line is ten times the last.`, empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
+  return { node, read, show, hint: `Drag the flag, or type a number${byTouch() ? "" : " and press Enter"}.`, empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
 }
 
 function enter(input, act) {

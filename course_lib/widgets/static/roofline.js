@@ -270,7 +270,8 @@ function render({ model, el }) {
     const shares = marks.map((m, i) => ({ m, of: roofs[i], named: roofs.some((r) => r !== roofs[i]) })).sort((a, b) => b.m.tflops - a.m.tflops).map(({ m, of, named }, i) => `${m.label.split(",")[0]} ${i ? "" : "reaches "}${Math.round((100 * m.tflops) / attainable(m.intensity, chip))}\u00a0%${i ? (named ? ` of ${of}` : "") : ` of ${of} roof`}`).join(", ");
     words.textContent = view === VIEWS.dial
       ? points[1].x >= ridge ? `With ${many} per request ${one} can reach its peak: arithmetic sets the pace.` : `With ${many} per request ${one} reaches at most ${most} % of its peak.`
-      : marks.length ? `${marks.some((m) => m.loads) ? "Caches answer most loads: " : ""}${shares}.`.replace(/^./, (c) => c.toUpperCase())
+      : marks.length && marks.every((m, i) => m.loads && roofs[i] === "arithmetic's") ? `HBM’s bytes ${marks.length > 1 ? "hold" : "do not hold"} ${["it", "neither", "none"][Math.min(3, marks.length) - 1]} back: arithmetic’s roof is above ${["it", "both", "all"][Math.min(3, marks.length) - 1]}. Which is faster, bytes do not say.`
+      : marks.length ? `${shares}.`.replace(/^./, (c) => c.toUpperCase())
       : `To stay busy ${one} needs ${short(ridge, 3)} FLOP for each byte: naive has ${count(points[1].x)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`;
     note.textContent = (elsewhere.length ? `◆ Measured at ${[...new Set(elsewhere.map((m) => `N = ${m.n}${m.gpu === get("gpu") ? "" : ` on ${m.gpu}`}`))].join(", ")}${marks.length ? " too" : ""}: move there.` : "");
     picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured${m.loads ? `, ${short(m.intensity / m.loads, 2)} times fewer bytes from HBM than it loads` : ""}.`).join(" ")}`);

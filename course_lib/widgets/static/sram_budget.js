@@ -67,7 +67,7 @@ function render({ model, el }) {
     const perThread = sum(registers) / 4 / (32 * get("warps"));
     const most = walls.at(-1).limit, out = Object.keys(data.gpus).filter((name) => total > data.gpus[name]), narrow = width < 640;
     const sides = [...new Set([get("block_q"), get("block_k")])].join(" and ");
-    write(title, `Tiles of ${sides} rows need ${bytesText(total, KIB)}: ${names.length ? `they fit ${names.join(", ")}${out.length ? `; not ${out.join(", ")}` : ""}` : `even ${walls.at(-1).names.join(" and ")} lack${walls.at(-1).names.length > 1 ? "" : "s"} ${bytesText(total - most, KIB)}`}`);
+    write(title, `Tiles of ${sides} rows need ${bytesText(total, KIB)}: ${names.length ? `they fit ${names.join(", ")}${out.length ? `; not ${out.join(", ")}` : ""}` : `${bytesText(total - most, KIB)} more than even ${walls.at(-1).names.join(" and ")} ha${walls.at(-1).names.length > 1 ? "ve" : "s"}`}`);
     write(words, `At N = ${get("n")} K and V are read ${times(get("block_q"))}, once for each tile of Q.`
       + (perThread ? ` ${short(perThread, 3)} registers a thread for these buffers alone, of ${data.registers_per_thread}${perThread > data.registers_per_thread ? ": the rest spills to slow memory." : "."}` : "")
       + get("compiled").map((c) => ` ◆ ${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)} shared${c.registers == null ? "" : `, ${c.registers} registers a thread`}${c.spills ? `, ${c.spills} B spilled` : ""}.`).join("")
@@ -188,7 +188,7 @@ function render({ model, el }) {
       add("over says", "text", { class: "fac-t-name", x: inside ? middle : over.from - 0.5 * fs, y: brace + 0.33 * fs, "text-anchor": inside ? "middle" : "end" }, over.text);
     }
     add("brace", "path", { class: "fac-sram-lead", d: `M1 ${foot - 0.35 * fs}v${0.35 * fs}${tight ? "" : `H${ends[2] / 2 - gap}M${ends[2] / 2 + gap} ${foot}`}H${ends[2]}v${-0.35 * fs}` });
-    add("total", "text", { class: "fac-t-big", x: tight ? ends[2] + 0.6 * fs : ends[2] / 2, y: foot + 0.45 * fs, "text-anchor": tight ? "start" : "middle" }, bytesText(now.total, KIB));
+    add("total", "text", { class: over ? "fac-t-small" : "fac-t-big", x: tight ? ends[2] + 0.6 * fs : ends[2] / 2, y: foot + 0.45 * fs, "text-anchor": tight ? "start" : "middle" }, bytesText(now.total, KIB));
     const beside = !narrow && ends[2] + 2 * half + fs < width, x = beside ? ends[2] + 0.8 * fs : Math.max(2 * half, ends[2] - 0.8 * fs);
     if (marks && !narrow) add("note lead", "path", { class: "fac-sram-lead", d: beside ? `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` : `M${ends[2]} ${foot}v${1.2 * fs}h${-0.5 * fs}` });
     add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : x, "text-anchor": narrow || beside ? "start" : "end", y: narrow ? foot + 2.1 * fs : beside ? base + 2.65 * fs : foot + 1.5 * fs }, note);

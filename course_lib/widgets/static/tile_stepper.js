@@ -204,7 +204,7 @@ function render({ model, el }) {
       top === -Infinity ? `Every key of ${name} is masked` : `The highest score of ${name} is ${x(top)}`,
       m > old ? (place && old > -Infinity ? `m, the largest score so far, rises from ${x(old)} to ${x(m)}` : `m = ${x(m)}, the largest score so far`) : `m stays ${x(m)}: no score of ${name} is larger`,
       !place || old === -Infinity ? "Nothing is summed yet that could shrink" : by < 1 ? `m rose, so ℓ and O both shrink: × ${short(by, 4)}` : "m did not rise: the sums stay as large",
-      `Weight p = exp(s ${m < 0 ? "+" : "−"} ${x(Math.abs(m))}): a score as large as m weighs 1`,
+      `A score at m = ${x(m)} weighs 1; the further below, the less`,
       `ℓ gets the weights of ${name}: ${x(right.added.l[place])} more`,
       `O gets their values, weighted: ${x(right.added.o[place])} ${right.added.o[place] < 0 ? "added" : "more"}`,
     ][line - 1];

@@ -18,6 +18,9 @@ function under(score, m) {
   return { from: `${minus(s_)} − ${m_ < 0 ? `(${minus(m_)})` : m_}`, is: minus(d) };
 }
 
+/** A weight in two decimals, to stand under its bar. */
+const weight = (value) => (value ? value.toFixed(2).replace("0.", ".") : "0");
+
 /** `now()` is all that is shown of the row, `says()` the sentence about it. */
 function stepperPicture(model, data, now, says) {
   const values = data.values, nTiles = data.tiles.length, last = LINES.length * nTiles + 1;
@@ -56,8 +59,10 @@ function stepperPicture(model, data, now, says) {
     });
     if (two) [places[0].x, places[0].w] = [places[0].x + 2.3 * fs, places[0].w - 2.3 * fs]; // its axis is at its left
     at.tied = tied(at);
-    const goes = places[0].x + places[0].w * (at.tied >= 0 ? (at.tied + 0.5) / all.right.p[place].length : 0.5);
-    drawPiles({ ...at, x: 0, w: two ? width : 0.43 * width, y: head, link: two ? (cx, low) => `M${cx} ${low}V${y - 3.4 * fs}H${goes}v${0.7 * fs}m-4 -5l4 5l4 -5` : (cx, low) => `M${cx} ${low}v${0.5 * fs}H${goes}v${-0.5 * fs}m-4 5l4 -5l4 5` }); // to the heading of the weights, never through it
+    const here = all.right.p[Math.max(0, place)] ?? [];
+    at.named = Math.max(...here.map((value) => wide(weight(value), 0.87 * fs))) < places[0].w / here.length - 2; // a number under each bar
+    const goes = places[0].x + places[0].w * (at.tied >= 0 && !two ? (at.tied + 0.5) / here.length : 0.5);
+    drawPiles({ ...at, x: 0, w: two ? width : 0.43 * width, y: head, link: two ? (cx, low) => `M${cx} ${low}V${y - 3.4 * fs}H${goes}v${0.8 * fs}m-5 -6l5 6l5 -6` : (cx, low) => `M${cx} ${low}v${0.5 * fs}H${goes}V${y + at.tall + (at.named ? 1.6 : 0.4) * fs}m-5 6l5 -6l5 6` }); // to the weights, never through a word
     // ℓ and what is on the desk have one scale: the bars of p, one on another, are what ℓ gets
     const scaleL = scaleOf(all, "l", at.tall);
     desk((add) => drawDesk(add, { ...at, ...places[0], scale: scaleL }));
@@ -67,7 +72,7 @@ function stepperPicture(model, data, now, says) {
       drawMean(add, { ...at, ...places[3] });
       const [from, to, rail] = [places[1].x, places[2].x + places[2].w, y + at.tall + 2.9 * fs];
       add("kept", "path", { class: "fac-step-axis", d: `M${from} ${rail}v${0.4 * fs}H${to}v${-0.4 * fs}` });
-      add("kept says", "text", { class: "fac-t-small", x: (from + to) / 2, y: rail + 1.4 * fs, ...middle }, "kept, with m");
+      add("kept says", "text", { class: "fac-t-small", x: (from + to) / 2, y: rail + 1.4 * fs, ...middle }, `kept: m = ${short(stateAt(all.right, Math.min(model.get("step"), last), nTiles, -Infinity).m, 3).replace("Infinity", "∞")}, ℓ and O`);
     });
     picture.svg.setAttribute("aria-label", `Scores in tiles, and the notes m, ℓ and O. ${says()}`);
     if (follow) picture.svg.querySelector(`[data-key="${held}"]`).focus();
@@ -108,11 +113,12 @@ function stepperPicture(model, data, now, says) {
   function drawPiles({ all, place, line, fs, x, w, y, tall, end, link, tied }) {
     const { scores, sequence, right, slip } = all, lengths = sequence.map((i) => data.tiles[i][1] - data.tiles[i][0]);
     const label = 5.1 * fs, apart = sum(lengths) > 12 ? 1.1 : 0.75, unit = (w - label) / (sum(lengths) + apart * nTiles), base = y + tall, rise = tall / (high - low), ground = low < 0 && high > 0 ? -low * rise : 0;
-    const slots = [], knobs = [], labels = [], unders = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
+    const slots = [], knobs = [], caps = [], labels = [], unders = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
     let left = x + label + 0.2 * unit + 1.5;
     piles((add) => {
-      const title = `scores of query ${model.get("row")}`, titles = [data.columns === 1 && `${title}, below each its key’s V`, title].filter(Boolean);
-      heading(add, "scores", fits(data.fixed ? titles : [...titles.map((text) => `${text}: drag any bar`), title], w + fs, fs), { x, y, fs });
+      const title = `scores of query ${model.get("row")}`;
+      heading(add, "scores", title, { x, y, fs });
+      if (!data.fixed) add("drag", "text", { class: "fac-t-small fac-t-hand", x: x + wide(title, 1.12 * fs) + fs, y: y - 1.3 * fs }, "↕ drag any bar");
       if (ground) add("zero", "path", { class: "fac-axis", d: `M${x + label} ${base - ground}h${w - label}` });
       sequence.forEach((tile, i) => {
         const [first, stop] = data.tiles[tile], highest = scores.indexOf(Math.max(...scores.slice(first, stop)), first), long = lengths[i] * unit, here = i === place, gone = i < place, next = place < 0 && !i, near = here || next || end;
@@ -125,21 +131,22 @@ function stepperPicture(model, data, now, says) {
           else {
             const top = Math.max(0, Math.min(tall, (score - low) * rise));
             add(`key ${tile} ${k}`, "rect", { class: `fac-step-score fac-step-bar ${here && line >= 2 ? "fac-known" : gone ? "fac-gone" : near ? "" : "fac-later"} ${here && k === tied && !numbers ? "fac-step-tied" : ""}`, style: paint(tile), x: bx, y: base - Math.max(top, ground), width: bw, height: Math.max(1.5, Math.abs(top - ground)) });
-            const up = top >= ground ? 1 : -1, knob = !data.fixed && (near || key === held) && (bw > 24 || key === heldKey() || key === highest); // where bars are thin, a tile's highest stands for all
-            if (knob) knobs.push({ key: `knob ${tile} ${k}`, cx, cy: base - top - up * (bw > 24 ? 8 : 0) });
+            const up = top >= ground ? 1 : -1, knob = !data.fixed && bw > 24; // where bars are thin, each has a line for a handle
+            if (knob) knobs.push({ key: `knob ${tile} ${k}`, cx, cy: base - top - up * 8 });
+            else if (!data.fixed) caps.push(`M${bx} ${base - top}h${bw}`);
             if (!numbers && near && key === highest && !(here && tied >= 0)) labels.push((crossed) => { // above its handle; beside it, where m's line is
               const text = short(score, 3), long = wide(text, 0.87 * fs), y = base - top - 0.75 * fs, right = cx + 0.7 * fs + long < slots[i][1];
               if (!crossed(y)) add(`s ${tile}`, "text", { class: "fac-t-small", x: Math.max(slots[i][0] + long / 2, Math.min(slots[i][1] - long / 2, cx)), y, ...middle }, text);
               else add(`s ${tile}`, "text", { class: "fac-t-small", x: cx + (right ? 0.7 : -0.7) * fs, y: base - top + 0.35 * fs, "text-anchor": right ? "start" : "end" }, text);
             });
             if (numbers) labels.push(() => small("s", short(score, 3), near ? "fac-t-small" : "fac-t-soft", base - top + (up > 0 ? -0.35 * fs : fs) - (knob ? up * 15 : 0)));
-            if (here && line === DONE.p && all.right.m[place] > -Infinity) unders.push({ score, end: base - top - (knob && up > 0 && !numbers ? 7 : 0), at: numbers ? bx + 0.8 * bw : cx, plate: slots[i], tied: k === tied });
+            if (here && line === DONE.p && all.right.m[place] > -Infinity) unders.push({ score, end: base - top, at: numbers ? bx + 0.8 * bw : cx, plate: slots[i], tied: k === tied });
           }
           if (data.columns === 1) small("v", `V = ${short(values[key][0], 3)}`, "fac-t-soft", base + fs);
           if (!data.fixed && score !== -Infinity) handle(add, { tile, k, key, score, x: left + k * unit, y, w: unit, tall, base, rise });
         }
         const name = letter(tile), sign = gone ? " ✓" : "", line_ = base + (data.columns === 1 ? 2.25 : 1.6) * fs;
-        const text = [...(gone ? [`tile ${name}, forgotten`] : []), `tile ${name}${sign}`, `${name}${sign}`].find((words) => wide(words, 0.87 * fs) + 1.6 * fs < long + 0.3 * unit) ?? "", from = left + (long - wide(text, 0.87 * fs) + 1.2 * fs) / 2;
+        const text = [...(gone ? [`tile ${name}, forgotten`, `${name}, forgotten`] : []), `tile ${name}${sign}`, `${name}${sign}`].find((words) => wide(words, 0.87 * fs) + 1.6 * fs < long + 0.3 * unit) ?? "", from = left + (long - wide(text, 0.87 * fs) + 1.2 * fs) / 2;
         add(`colour ${tile}`, "circle", { class: "fac-edge", style: paint(tile), cx: text ? from - 0.7 * fs : left + long / 2, cy: line_ - 0.32 * fs, r: 0.36 * fs });
         add(`name ${tile}`, "text", { class: here ? "fac-t-small fac-t-name" : "fac-t-small", x: from, y: line_ }, text);
         if (!data.fixed && nTiles > 1) {
@@ -154,10 +161,12 @@ function stepperPicture(model, data, now, says) {
       const state = stateAt(right, Math.min(model.get("step"), last), nTiles, -Infinity), m = state.m;
       const level = (v) => base - Math.max(0, Math.min(tall, (v - low) * rise)), edge = x + label - 0.4 * fs;
       if (m > -Infinity) add("m", "rect", { class: "fac-step-m", x: edge, y: level(m) - 1, width: w - label + 0.4 * fs, height: 2 });
-      add("m says", "text", { class: m === -Infinity ? "fac-t-soft" : "fac-t-small fac-t-name", x: edge - 0.2 * fs, y: m === -Infinity ? base + 1.3 * fs : level(m) + 0.3 * fs, "text-anchor": "end" }, m === -Infinity ? "m = −∞" : fits([`m = ${short(m, 3)}`, `m ${short(m, 3)}`], label - 0.4 * fs, 0.87 * fs));
+      if (m > -Infinity) add("m says", "text", { class: "fac-t-small fac-t-name", x: edge - 0.2 * fs, y: level(m) + 0.3 * fs, "text-anchor": "end" }, fits([`m = ${short(m, 3)}`, `m ${short(m, 3)}`], label - 0.4 * fs, 0.87 * fs));
       const old = place > 0 && line >= 2 && line <= DONE.alpha ? right.m[place - 1] : m, [now_, before] = [level(m), level(old)];
       if (old < m && old > -Infinity) { // what α is made of
         add("m old", "path", { class: "fac-step-m-old", d: `M${edge} ${before}H${x + w}` });
+        if (before - now_ > 1.3 * fs) add("m rises", "path", { class: "fac-step-under", d: `M${edge + 0.3 * fs} ${before}V${now_ + 2}m-4 6l4 -6l4 6` });
+        if (before - now_ > 2.8 * fs) add("m rises says", "text", { class: "fac-t-small fac-t-name", x: edge - 0.2 * fs, y: (before + now_) / 2 + 0.3 * fs, "text-anchor": "end" }, `+ ${short(m - old, 3)}`);
         if (before - now_ > 1.3 * fs) add("m old says", "text", { class: "fac-t-soft", x: edge - 0.2 * fs, y: before + 0.3 * fs, "text-anchor": "end" }, fits([`m was ${short(old, 3)}`, `was ${short(old, 3)}`], label - 0.4 * fs, 0.87 * fs));
       }
       // what the weights are made of: how far each score lies under m
@@ -175,6 +184,7 @@ function stepperPicture(model, data, now, says) {
         add("m wrong says", "text", { class: "fac-t-bad", x: edge - 0.2 * fs, y: (m === -Infinity ? level(other) : level(m) + apart) + 0.3 * fs, "text-anchor": "end" }, `✗ ${short(other, 3)}`);
       }
       for (const write of labels) write((y) => m > -Infinity && y > level(m) - 2 && y - 0.75 * fs < level(m) + 2); // on the lines, which would strike them out
+      if (caps.length) add("caps", "path", { class: "fac-step-cap", d: caps.join("") });
       for (const { key, cx, cy } of knobs) add(key, "circle", { class: "fac-knob fac-knob-down", cx, cy, r: 7 });
     });
   }
@@ -215,27 +225,27 @@ function stepperPicture(model, data, now, says) {
     put(model, { order: model.get("reverse") ? sequence.reverse() : sequence });
   }
 
-  /** What the tile's keys count against m, on the scale of ℓ: together they are what ℓ gets. */
-  function drawDesk(add, { all, place, line, fs, x, w, y, tall, end, scale, tied }) {
-    const { sequence, right, slip } = all, base = y + tall, here = Math.max(0, place), tile = sequence[here], shown = place >= 0 && line >= DONE.p;
-    const highest = end ? 1 : Math.max(...right.p[here]), zoom = [1, 2, 5, 10, 20].filter((z) => z * highest * scale.unit <= 0.7 * tall).at(-1) ?? 1; // small ones would be lines
+  /** What the tile's keys count against m, on the very scale of ℓ: together they are what ℓ gets. */
+  function drawDesk(add, { all, place, line, fs, two, x, w, y, tall, end, scale, tied, named }) {
+    const { sequence, right, slip } = all, base = y + tall, here = Math.max(0, place), tile = sequence[here], shown = place >= 0 && line >= DONE.p, one = base - scale.unit;
     heading(add, "desk", fits(["weights p", "weights"], w + fs), { x, y, fs }); // not into the heading of ℓ
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
-    const p = right.p[here] ?? [], unit = w / p.length, wrong = slip?.p[here], name = (value) => (value ? value.toFixed(2).replace("0.", ".") : "0");
-    const numbers = Math.max(...p.map((value) => wide(name(value), 0.87 * fs))) < unit - 2, zooms = zoom > 1 && !end; // a number under each bar
-    add("desk says", "text", { class: "fac-t-soft", x: x + w / 2, y: base + (numbers ? 2.3 : 1.1) * fs, ...middle }, end ? "forgotten" : fits([`tile ${letter(tile)}, then forgotten`, `${letter(tile)}, then forgotten`, `tile ${letter(tile)}`], w + 3 * fs, 0.8 * fs));
+    const p = right.p[here] ?? [], unit = w / p.length, wrong = slip?.p[here], waits = [["p = exp(s − m)", "exp(s − m)"], end ? ["forgotten"] : line < DONE.m ? ["once m is known", "after m"] : ["still to come", "to come"]];
+    if (!shown) waits.forEach((words, i) => add(`desk waits ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: base - 0.5 * tall + 1.2 * i * fs, ...middle }, fits(words, w, 0.87 * fs)));
     if (end) return;
-    if (zooms) add("desk zoom", "text", { class: "fac-t-soft", x: x + w / 2, y: numbers ? y + 0.6 * fs : base + 2.3 * fs, ...middle }, `scale: ${zoom} × ℓ’s`);
-    axis(add, "p", x, base, tall, { unit: zoom * scale.unit, deep: 0 }, fs);
+    add("desk says", "text", { class: "fac-t-small", x: x + w / 2, y: base + (two ? 2.3 : 4.3) * fs, ...middle }, fits([`tile ${letter(tile)}’s, then forgotten`, "then forgotten", "forgotten"], w + 2.2 * fs, 0.87 * fs));
+    axis(add, "p", x, base, tall, { unit: scale.unit, deep: 0 }, fs, 1);
+    if (shown && scale.unit > 1.2 * fs) add("desk one", "path", { class: "fac-step-m-old", d: `M${x} ${one}h${w}` });
+    if (shown && scale.unit > 1.2 * fs && Math.max(...p) < 0.6 && !two) add("desk one says", "text", { class: "fac-t-soft", x: x + w, y: one - 0.4 * fs, "text-anchor": "end" }, "a score at m");
     p.forEach((value, k) => {
-      const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * zoom * scale.unit), text = name(value);
+      const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * scale.unit), text = weight(value);
       if (!shown) return;
-      const named = wide(text, 0.87 * fs) < unit - 2, here_ = k === tied && !named;
+      const here_ = k === tied && !named;
       add(`p ${tile} ${k}`, "rect", { class: `fac-edge fac-step-bar ${here_ ? "fac-step-tied" : ""}`, style: paint(tile), x: bx, y: base - up, width: bw, height: up }, `p of key ${data.tiles[tile][0] + k}: ${short(value, 5)}`);
-      if (wrong && wrong[k] !== value) add(`p wrong ${tile} ${k}`, "rect", { class: "fac-step-ghost fac-step-bad", x: bx, y: base - Math.min(tall, finiteOr0(wrong[k]) * zoom * scale.unit), width: bw, height: Math.min(tall, finiteOr0(wrong[k]) * zoom * scale.unit) });
+      if (wrong && wrong[k] !== value) add(`p wrong ${tile} ${k}`, "rect", { class: "fac-step-ghost fac-step-bad", x: bx, y: base - Math.min(tall, finiteOr0(wrong[k]) * scale.unit), width: bw, height: Math.min(tall, finiteOr0(wrong[k]) * scale.unit) });
       if (here_) {
-        const says = [`exp(${under(all.scores[data.tiles[tile][0] + k], right.m[here]).is})`, `= ${short(value, 3)}`], rows = wide(says.join(" "), 0.87 * fs) < w + 1.2 * fs ? [says.join(" ")] : says, half = wide(rows[0], 0.87 * fs) / 2;
-        rows.forEach((row, i) => add(`tied says ${i}`, "text", { class: "fac-t-small fac-t-name", x: Math.max(x + half + 2, Math.min(x + w - half, bx + bw / 2)), y: base - up - (0.4 + 1.1 * (rows.length - 1 - i)) * fs, ...middle }, row));
+        const says = [`exp(${under(all.scores[data.tiles[tile][0] + k], right.m[here]).is})`, `= ${short(value, 3)}`], rows = wide(says.join(" "), 0.87 * fs) < w + 1.2 * fs ? [says.join(" ")] : says, half = wide(rows[0], 0.87 * fs) / 2, over = up + 0.4 * fs, low = over < scale.unit && over + 1.1 * rows.length * fs > scale.unit ? one - 0.4 * fs : base - over; // not on the line at 1
+        rows.forEach((row, i) => add(`tied says ${i}`, "text", { class: "fac-t-small fac-t-name", x: Math.max(x + half + 2, Math.min(x + w - half, bx + bw / 2)), y: low - 1.1 * (rows.length - 1 - i) * fs, ...middle }, row));
       }
       if (named) add(`p says ${tile} ${k}`, "text", { class: "fac-t-small", x: bx + bw / 2, y: base + 1.1 * fs, ...middle }, text);
     });
@@ -254,6 +264,11 @@ function stepperPicture(model, data, now, says) {
     const says = (key, text, dy, cls = "fac-t-small fac-t-name", at = x + w / 2) => add(`${what} ${key}`, "text", { class: cls, x: at, y: floor + dy * fs, ...middle }, text);
     const change = shrinks && !slip ? shrunk(value(right, last_), alpha) : "", tight = wide(change, 0.87 * fs) > w; // then in two lines
     if (!slip && !tight && !title.includes("=")) says("means", sums, 2.3, "fac-t-soft");
+    if (what === "l" && line === DONE.p && !slip) { // what comes on top of it
+      const from = base - value(right, last_) * alpha * scale.unit, more = right.added.l[place], size = more * scale.unit;
+      add("l next", "rect", { class: "fac-step-ghost", x, y: from - size, width: w, height: size });
+      add("l next says", "text", { class: "fac-t-small", x: x + w / 2, y: size > 1.3 * fs ? from - size / 2 + 0.3 * fs : from - size - 0.4 * fs, ...middle }, `+ ${short(more, 3)}`);
+    }
     if (last_ < 0) return says("total right", "0", 1.1);
     const pillar = (run, bx, bw, bad) => {
       let up = 0, down = 0, top = base;
@@ -269,7 +284,7 @@ function stepperPicture(model, data, now, says) {
       });
       const total = value(run, last_);
       top = base - Math.max(0, finiteOr0(total)) * scale.unit;
-      if (down) add(`${what} net ${bad}`, "path", { class: "fac-step-net", d: `M${bx} ${base - finiteOr0(total) * scale.unit}h${bw}` });
+      if (down && up) add(`${what} net ${bad}`, "path", { class: "fac-step-net", d: `M${bx} ${base - finiteOr0(total) * scale.unit}h${bw}` });
       return { top: Math.max(y - 0.6 * fs, base - up), total, over: base - up < y - 0.6 * fs || !Number.isFinite(total) };
     };
     const half = slip ? 0.46 * w : w, mine = pillar(right, x, half, false);
@@ -288,8 +303,8 @@ function stepperPicture(model, data, now, says) {
   }
 
   /** The scale of a stack at its left, of its own: 0, a round number, and the same below 0. */
-  function axis(add, what, x, base, tall, { unit, deep }, fs) {
-    const most = 0.9 * tall - deep * unit, power = 10 ** Math.floor(Math.log10(Math.max(1e-300, most / unit))), v = [5, 2, 1].map((n) => n * power).find((n) => n * unit <= most);
+  function axis(add, what, x, base, tall, { unit, deep }, fs, only) {
+    const most = 0.9 * tall - deep * unit, power = 10 ** Math.floor(Math.log10(Math.max(1e-300, most / unit))), v = only ?? [5, 2, 1].map((n) => n * power).find((n) => n * unit <= most);
     const levels = [0, ...(v && v * unit > 1.2 * fs ? [v] : []), ...(v && v <= deep && v * unit > 1.2 * fs ? [-v] : [])], left = x - 4;
     add(`${what} axis`, "path", { class: "fac-step-axis", d: `M${left} ${base + deep * unit}V${base + deep * unit - tall}${levels.map((n) => `M${left - 4} ${base - n * unit}h4`).join("")}` });
     levels.forEach((n, i) => add(`${what} level ${i}`, "text", { class: "fac-t-soft", x: left - 6, y: base - n * unit + 0.3 * fs, "text-anchor": "end" }, short(n, 3)));
@@ -332,7 +347,7 @@ function stepperPicture(model, data, now, says) {
     else add("end says", "text", { class: "fac-t-soft", x: x + w / 2, y: y + tall + 2.3 * fs, ...middle }, end ? (other ? "as in the order given" : "as all at once") : "O / ℓ");
     const free = [level(b) + 1.2 * fs, level(a) - 1.7 * fs].find((at) => right.means.slice(0, shown).every((v) => Math.abs(level(v) - at - 0.2 * fs) > 1.7 * fs)); // on no dot
     const alike = place > 0 && !end && line === DONE.alpha && right.alpha[place] < 1; // both sums shrink, and their quotient stands
-    if (!end && !slip && free && level(a) - level(b) > 4 * fs) (alike ? (wide("unchanged: both", 0.9 * fs) < w ? ["unchanged: both", "shrink alike"] : ["unchanged:", "both sums", "shrink"]) : [fits(["an average of V", "an average"], w, 0.8 * fs), "lies in here"]).forEach((text, i) => add(`band says ${i}`, "text", { class: alike ? "fac-t-small fac-t-name" : "fac-t-soft", x: x + w / 2, y: free + 1.1 * i * fs, ...middle }, text));
+    if (!end && !slip && free && level(a) - level(b) > 4 * fs) (alike ? (wide("unchanged: both", 0.9 * fs) < w ? ["unchanged: both", "shrink alike"] : ["unchanged:", "both sums", "shrink"]) : [fits(["any average of V", "any average"], w, 0.8 * fs), fits(["lies in this box", "lies here"], w, 0.8 * fs)]).forEach((text, i) => add(`band says ${i}`, "text", { class: alike ? "fac-t-small fac-t-name" : "fac-t-soft", x: x + w / 2, y: free + 1.1 * i * fs, ...middle }, text));
   }
 
   return picture;
