@@ -419,7 +419,7 @@ def test_a_new_record_leaves_the_answer_as_it_is_and_says_so(mount):
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 def test_values_stand_under_their_scores(mount, width):
-    """O came from nowhere where V had no room for its numbers: there they are bars, to one scale."""
+    """O came from nowhere where V had no room for its numbers: there are bars, to one scale."""
     stepper = TileStepper()
     page = mount(at(stepper, 12), width=width, reduced=True)
     bars = page.locator(".fac-step-v").evaluate_all("ns => ns.map(n => n.getBBox().height)")
@@ -573,10 +573,7 @@ def test_on_a_phone_the_words_of_the_weights_keep_off_axes_and_of_the_next_headi
 def test_a_title_speaks_of_what_is_drawn(mount):
     """Of a score at m, which no tile had; the weight of the one that is followed is."""
     page = mount(at(TileStepper(), 12), width=1280, reduced=True)
-    assert (
-        page.inner_text(".fac-step-title")
-        == "A score 1.302 below m weighs 0.272"
-    )
+    assert page.inner_text(".fac-step-title") == "A score 1.302 below m weighs 0.272"
     page = mount(by_hand(), width=1280, reduced=True)
     for step in range(15):
         page.evaluate(f"facModel.set('step', {step})")
