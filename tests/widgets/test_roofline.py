@@ -215,6 +215,10 @@ def test_an_arrow_leads_from_the_loads_to_the_bytes_of_hbm(mount, check_page, wi
     assert counted.evaluate_all(below, roof) == pytest.approx([0, 0], abs=2)
     assert min(timed.evaluate_all(below, roof)) > 10
     assert timed.count() == page.locator(".fac-roof-saved").count() == 2, "an arrow joins both"
+    for i, name in enumerate(("rung 1", "rung 8")):  # under its own mark, not under the other
+        mark = timed.nth(i).bounding_box()
+        says = page.locator(".fac svg text", has_text=name).first.bounding_box()
+        assert 0 < says["y"] - mark["y"] - mark["height"] < 25
     assert page.locator(".fac-knob").count() == 0, "a handle looks like a mark"
     assert not page.get_by_label("rows of a Q tile").first.is_visible(), "it would move nothing"
     page.get_by_label("N", exact=True).first.press("ArrowLeft")

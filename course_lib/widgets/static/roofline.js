@@ -68,7 +68,7 @@ function render({ model, el }) {
     const cached = marks.filter((m) => m.loads), bound = (m) => attainable(m.loads, chip); // then the picture is theirs, and near
     if (cached.length) axes = { left: Math.floor(Math.min(...cached.map((m) => Math.log2(m.loads))) - 0.4), right: Math.ceil(Math.max(Math.log2(ridge), ...xs.slice(points.length)) + 0.5), low: Math.floor(Math.min(...cached.map((m) => Math.log10(Math.min(m.tflops, bound(m)))))), high: Math.log10(chip.tflops_half) + 0.12 };
     else if (!axes || !picture.svg.facHeld) axes = { left: Math.floor(Math.min(-1, ...xs)), right: Math.ceil(Math.max(14, ...xs)), low: Math.floor(Math.min(0, ...ys)), high: Math.log10(chip.tflops_half) + 0.12 };
-    const { left, right, low, high } = axes, from = 2.7 * fs, top = 2.3 * fs, floor = top + Math.max((cached.length ? (width < ROOFS ? 26 : 21) : 17) * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
+    const { left, right, low, high } = axes, from = 2.7 * fs, top = 2.3 * fs, floor = top + Math.max((cached.length ? (width < ROOFS ? 30 : 21) : 17) * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
     const X = (v) => from + ((end - from) * (Math.log2(v) - left)) / (right - left);
     const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
