@@ -34,14 +34,27 @@ Operation = Sequence[Any]
 EXAMPLES: dict[str, dict[str, Any]] = {
     "start": {
         "operations": [
-            ["append", "A", 5], ["append", "B", 17], ["append", "D", 20], ["append", "C", 10],
-            ["free", "D"], ["append", "C", 22], ["fork", "B", "D"], ["append", "D", 3],
+            ["append", "D", 32], ["append", "A", 16], ["append", "B", 16], ["append", "C", 16],
+            ["append", "A", 16], ["free", "D"], ["append", "C", 16], ["append", "D", 29],
+            ["append", "B", 25], ["append", "A", 5],
         ],
         "frame": {
             "page_size": 16,
-            "tables": {"A": [0], "B": [1, 2], "C": [5, 3], "D": [1, 4]},
-            "lengths": {"A": 5, "B": 17, "C": 32, "D": 20},
-            "wrote": ["D", 4, 3], "copied": [2, 4], "refused": 0,
+            "tables": {"A": [2, 5, 9], "B": [3, 7, 8], "C": [4, 0], "D": [1, 6]},
+            "lengths": {"A": 37, "B": 41, "C": 32, "D": 29},
+            "wrote": ["A", 9, 4], "copied": None, "refused": 0,
+        },
+    },
+    "copy": {
+        "operations": [
+            ["append", "B", 16], ["append", "A", 16], ["free", "B"], ["append", "A", 16],
+            ["append", "C", 5], ["append", "B", 17], ["fork", "B", "D"], ["append", "D", 1],
+        ],
+        "frame": {
+            "page_size": 16,
+            "tables": {"A": [1, 0], "C": [2], "B": [3, 4], "D": [3, 5]},
+            "lengths": {"A": 32, "C": 5, "B": 17, "D": 18},
+            "wrote": ["D", 5, 1], "copied": [4, 5], "refused": 0,
         },
     },
     "fork": {
@@ -98,7 +111,7 @@ class PageTable(CourseWidget):
         if lengths is not None:
             settings = _in_order(list(lengths), settings)
         elif "frame" not in settings and "frames" not in settings:
-            settings = {**EXAMPLES["start"], "chosen": "D", **settings}
+            settings = {**EXAMPLES["start"], **settings}
         super().__init__(**settings)
 
     @classmethod

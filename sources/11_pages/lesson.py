@@ -184,15 +184,15 @@ print(f"paged:    {4096 // per_request:.0f} requests like these fit")
 # Five times as many requests can decode together. The *weights* are read once a step for all of
 # them (lesson 10). That is what pages buy.
 #
-# Below are the four: what they hold in pages, and with one block of 1024 slots each (filled slots
-# in the request's colour, empty ones hatched, to one scale); then their tables, and [the
-# memory](#fac-pages-memory), page by page.
+# Below are four other requests, which grew in turns: their tables, and [one
+# memory](#fac-pages-memory) of 256 slots twice, in pages and with a block of 64 for each. A page
+# came from wherever one was free, so a request's pages lie apart.
 #
-# 1. Drag [the page size](#fac-pages-size) from 16 to 64, and to 1. Where does waste appear?
-# 2. Back at 16: C has 32 tokens. What will one more token take? Press it, then *+ 1 token*.
+# 1. C has 32 tokens. What will one more token take? Press *+ 1 token*.
+# 2. Drag [the page size](#fac-pages-size) from 16 to 64, and to 1. Where does waste appear?
 
 # %% pages-widget
-PageTable(lengths=(5, 17, 32, 700), reserve=1024, chosen="C")
+PageTable(chosen="C")
 
 # %% grow-say [markdown]
 # It took a whole page for one token; the next 15 tokens take none. Lesson 10's sentence gets a

@@ -255,6 +255,7 @@ SAYS = [  # lesson, a piece of its prose, the numbers in it
     ("08", "reaches nearly {} of the tensor cores' peak, rung 4's less than {} ",
      {65: "two thirds"}.get(5 * round(20 * share_of_peak("specialised"))),
      {True: "half"}.get(share_of_peak("edge_masks") < 0.5)),
+    ("08", "asked for {:.0f} GB by rung 1 and for {:.0f} by rung 8", *of_rungs("l2_asked_gb")),
     ("08", "moved {:.2f} GB of the {:.0f} GB that rung 1 loads, and {:.2f} GB of the {:.0f} GB",
      of_rungs("dram_gb")[0], of_rungs("tile_loads_gb")[0],
      of_rungs("dram_gb")[1], of_rungs("tile_loads_gb")[1]),

@@ -85,14 +85,14 @@ def measured() -> widgets.RooflineChart:
     """Return the chart of lesson 08: two rungs, by their loads and by what HBM moved."""
     chart = widgets.RooflineChart(n=16384, d=128, heads=16, block_q=128)
     flops = 4 * 16384**2 * 128 * 16
-    for name, block_q, tflops, dram_gb in (
-        ("rung 1, the plainest", 64, 409, 0.2816),
-        ("rung 8, the fastest", 192, 748, 0.7642),
+    for name, block_q, tflops, dram_gb, l2_gb in (
+        ("rung 1, the plainest", 64, 409, 0.281, 31.65),
+        ("rung 8, the fastest", 192, 748, 0.7619, 10.52),
     ):
         same = widgets.RooflineChart(n=16384, d=128, heads=16, block_q=block_q)
         loads = same.intensity("flash prefill, tile loads")
         moved = flops / dram_gb / 1e9
-        chart.add_measurement(name, intensity=moved, tflops=tflops, loads=loads)
+        chart.add_measurement(name, intensity=moved, tflops=tflops, loads=loads, l2_gb=l2_gb)
     return chart
 
 
@@ -127,8 +127,8 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "RooflineChart-timed": lambda: timed(),
     "RooflineChart-dial": lambda: widgets.RooflineChart(view="dial"),
     "KVCacheCalculator": lambda: widgets.KVCacheCalculator(),
-    "PageTable": lambda: widgets.PageTable(lengths=(5, 17, 32, 700), reserve=1024),
-    "PageTable-small": lambda: widgets.PageTable(),
+    "PageTable": lambda: widgets.PageTable(chosen="C"),
+    "PageTable-copy": lambda: widgets.PageTable.example("copy", chosen="D"),
     "ServerMemory": lambda: widgets.ServerMemory(),
     "Predict-number": lambda: widgets.Predict("shots", _FACTOR, unit="x", least=1),
     "Predict-number-after": guessed_factor,

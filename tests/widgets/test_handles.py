@@ -16,7 +16,7 @@ HANDLED: dict[str, Callable[[], Any]] = {
     "HBMAccountant-small": lambda: widgets.HBMAccountant(n=16),
     "RooflineChart": lambda: widgets.RooflineChart(),
     "RooflineChart-dial": lambda: widgets.RooflineChart(view="dial"),
-    "TileSchedule": lambda: widgets.TileSchedule(),
+    "TileSchedule": lambda: widgets.TileSchedule(guess=2),  # which is asked first
     "SramBudget": lambda: widgets.SramBudget(),
 }
 """Instruments whose picture is the handle."""

@@ -9,6 +9,7 @@ import pytest
 from traitlets import TraitError
 
 from course_lib.widgets import PageTable
+from course_lib.widgets.page_table import EXAMPLES
 
 LENGTHS = (5, 17, 32, 700)
 
@@ -33,7 +34,7 @@ def test_a_shared_page_is_counted_once():
 def test_the_figure_is_to_scale():
     axes = PageTable().to_figure().axes[0]
     bars = [(round(bar.get_y()), bar.get_width(), bar.get_hatch()) for bar in axes.patches]
-    for way, slots, empty in ((0, 96, 38), (1, 256, 182)):
+    for way, slots, empty in ((0, 160, 21), (1, 256, 117)):
         widths = [(width, hatch) for y, width, hatch in bars if y == way]
         assert sum(width for width, _ in widths) == slots
         assert sum(width for width, hatch in widths if hatch) == empty
@@ -192,13 +193,14 @@ def test_requests_grow_fork_and_end_by_a_press_in_the_picture(mount, check_page)
     check_page(page)
     press(page, "press: a token more for B; drag: more of them")
     assert frame_of(page)["tables"] == {"A": [0], "B": [1, 2, 3]}
-    assert "The newest token of B went to slot 0 of page 3" in page.inner_text(".fac")
+    assert frame_of(page)["wrote"] == ["B", 3, 0]
     press(page, "choose A")
     press(page, "fork A")
     assert frame_of(page)["tables"]["C"] == [0]
     press(page, "press: a token more for C; drag: more of them")
-    title = page.inner_text(".fac-pages-title")
-    assert title == "Page 0 was shared: C writes to a copy, page 4"
+    title = page.inner_text(".fac-finding")
+    assert title == "C shared page 0 with A. To write, it got a copy: page 4"
+    assert "page 0: A (C left)" in page.locator(".fac-stage").text_content()
     assert page.locator(".fac-pages-copy").count() == 1
     press(page, "choose A")
     press(page, "end A")
@@ -227,7 +229,7 @@ def test_another_page_size_lays_the_same_operations_anew(mount):
 
 @pytest.mark.browser
 def test_the_edge_of_a_page_is_its_size(mount):
-    page = mount(PageTable(), width=900, reduced=True)
+    page = mount(PageTable.example("copy"), width=900, reduced=True)
     box = page.locator(".fac-knob").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     left = page.locator(".fac-stage").bounding_box()["x"]
@@ -262,72 +264,64 @@ def test_filled_slots_take_the_area_that_they_take_of_the_memory(mount, width):
     across = page.locator(".fac-pages-edges").last.evaluate("n => n.getBBox().width") / 512
     filled = sum(w * h for w, h in boxes)
     assert filled == pytest.approx(754 * across * tall, rel=0.01)
-    of = "ns => ns.map(n => n.getBBox().width).reduce((a, b) => a + b)"
-    share = page.locator(".fac-pages-share").evaluate_all(of)  # in pages, and one block each
-    waste = page.locator("rect.fac-waste").evaluate_all(of)
-    assert share == pytest.approx(2 * 754 / (754 + 3342) * (width - 6), rel=0.01)
-    assert waste == pytest.approx((30 + 3342) / (754 + 3342) * (width - 6), rel=0.01)
+    of = "ns => ns.map(n => n.getBBox()).map(b => b.width * b.height).reduce((a, b) => a + b)"
+    share = page.locator(".fac-pages-share").evaluate_all(of)  # in one block each, to that scale
+    assert share == pytest.approx(754 * across * tall, rel=0.01)
+    waste = "[...document.querySelectorAll('rect.fac-waste')].filter(n => n.textContent"
+    slots = page.evaluate(f"{waste}.includes('slot')).map(n => n.getBBox().width)")
+    assert sum(slots) == pytest.approx(3342 * across, rel=0.01)
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 def test_the_arrow_of_a_copy_goes_from_slot_0_to_slot_0(mount, width):
     """B's 17th token, the one in the shared page, is what was copied: slot 0, of 16."""
-    page = mount(PageTable(chosen="B"), width=width, reduced=True)
+    page = mount(PageTable.example("copy", chosen="B"), width=width, reduced=True)
     path = page.locator(".fac-pages-copy").get_attribute("d")
     ends = [float(x) for x in re.findall(r"[MH]([\d.]+)", path)]
-    pages = page.locator(".fac-pages-mine").get_attribute("d")  # B's: 1 and 2
-    starts = [float(x) for x in re.findall(r"M([\d.]+)", pages)]
-    slot = (starts[1] - starts[0]) / 16
-    assert ends[0] == pytest.approx(starts[1] + slot / 2, abs=1)
-    assert ends[1] == pytest.approx(1 + slot / 2, abs=1)  # page 4 begins a row
+    pages = page.locator(".fac-pages-mine").get_attribute("d")  # B's: 3 and 4, which begins a row
+    wide = float(re.search(r"h([\d.]+)", pages)[1])
+    assert ends == pytest.approx([1 + wide / 32, 1 + wide + wide / 32], abs=1)
 
 
 @pytest.mark.browser
 def test_narrow_pages_say_whose_they_are_and_their_numbers_stand_beside_them(mount):
-    """The letters stand outside the slots, which are few; what is free says how much.
-
-    Under the bar of all pages they had been a tangle of lines: colours name its pieces there.
-    """
-    page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=480, reduced=True)
-    letters = page.locator(".fac-stage text").all_text_contents()
-    assert [letters.count(name) for name in "ABCD"] == [2, 2, 2, 2], "in a bar; above its pages"
-    assert "… 207 free pages in all …" in letters
-    page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=1280, reduced=True)
+    """The letters stand outside the slots, which are few; what is free says how much."""
+    for width in (480, 1280):
+        page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=width, reduced=True)
+        letters = page.locator(".fac-stage text").all_text_contents()
+        assert [letters.count(name) for name in "ABCD"] == [2] * 4, "in a block; above its pages"
+        assert any("207 pages free" in text for text in letters)
     narrow = page.locator(".fac-pages-slots").evaluate_all("ns => ns.map(n => n.getBBox().width)")
     assert min(narrow) >= 3
     numbers = page.locator(".fac-stage .fac-t-soft").all_text_contents()
     assert {"page", "0", "4", "8", "page 32", "page 64"} <= set(numbers)
-    letters = page.locator(".fac-stage text").all_text_contents()
-    assert [letters.count(name) for name in "ABCD"] == [2, 2, 2, 2], "and above its pages"
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_the_chosen_request_is_outlined_in_its_table_and_the_copy_lies_on_no_page(mount, width):
-    page = mount(PageTable(chosen="B"), width=width, reduced=True)
+def test_the_chosen_request_is_outlined_in_its_table_and_the_arrow_lies_on_no_page(mount, width):
+    page = mount(PageTable.example("copy", chosen="B"), width=width, reduced=True)
     assert page.locator(".fac-pages-own").count() == 2, "its cells; its pages have the same outline"
     page.locator(".fac-stage title", has_text="choose D").locator("..").click()
     assert page.evaluate("facModel.get('chosen')") == "D"
-    between = page.locator(".fac-stage text", has_text="copied").bounding_box()
-    top, bottom = between["y"] + 3, between["y"] + between["height"] - 3  # of its letters
-    for slots in (one.bounding_box() for one in page.locator(".fac-pages-slots").all()):
-        assert bottom < slots["y"] or top > slots["y"] + slots["height"]
+    lane = float(re.search(r"V([\d.]+)H", page.locator(".fac-pages-copy").get_attribute("d"))[1])
+    rows = page.locator(".fac-pages-edges").evaluate_all("ns => ns.map(n => n.getAttribute('d'))")
+    for top, tall in re.findall(r"M[\d.]+ ([\d.]+)h[\d.]+v([\d.]+)h", "".join(rows)):
+        assert not float(top) <= lane <= float(top) + float(tall)
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 def test_the_title_says_what_is_empty_and_follows_the_size_of_a_page(mount, width):
     page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=width, reduced=True)
-    title = page.locator(".fac-pages-title")
-    said = "In pages {} % of the held memory is empty; in one block each, 82 %"
+    title = page.locator(".fac-finding")
+    said = "Held, but empty: {} % in pages, 82 % in one block each"
     assert title.inner_text() == said.format("3.8")
     page.get_by_label("slots per page").first.press("End")
     assert title.inner_text() == said.format("16")
     bars = page.locator(".fac-stage text").filter(has_text="slots held").all_text_contents()
-    assert [text.split("(")[1] for text in bars] == ["16 %)", "82 %)"]
-    top = page.locator(".fac-pages-share").first.bounding_box()["y"]
-    assert top < (120 if width > 900 else 200), "the first thing below the title"
+    assert [re.search(r"\((.*?)\)", text)[1] for text in bars] == ["16 %", "82 %"]
 
 
 OVERLAPS = """() => { const of = [...document.querySelectorAll('.fac-stage text')]
@@ -339,7 +333,9 @@ OVERLAPS = """() => { const of = [...document.querySelectorAll('.fac-stage text'
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-@pytest.mark.parametrize("settings", [{}, {"lengths": LENGTHS, "reserve": 1024}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"lengths": LENGTHS, "reserve": 1024}, EXAMPLES["copy"], EXAMPLES["fork"]]
+)
 def test_no_word_lies_on_another(mount, width, settings):
     page = mount(PageTable(**settings), width=width, reduced=True)
     assert page.evaluate(OVERLAPS) == []
@@ -348,15 +344,16 @@ def test_no_word_lies_on_another(mount, width, settings):
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 def test_a_shared_page_is_marked_in_every_table_and_what_was_copied_is_counted(mount, width):
-    """D's and B's 1 is one page: the trick of the picture was not to be seen in the tables."""
-    page = mount(PageTable(), width=width, reduced=True)
-    hues = page.locator(".fac-pages-shared").evaluate_all("ns => ns.map(n => n.classList[1])")
-    assert hues == ["fac-pages-1", "fac-pages-3"] * 2, "B's and D's colour, in both cells"
-    assert "1 slot copied" in page.locator(".fac-stage").text_content()
-    copies = page.locator(".fac-pages-copies").bounding_box()
-    mine = page.locator(".fac-pages-mine").get_attribute("d")
-    across = float(re.search(r"h([\d.]+)", mine)[1])
-    assert copies["width"] == pytest.approx(across / 16, abs=2)
+    """D's and B's 3 is one page: a page in a table looks as it does in memory."""
+    page = mount(PageTable.example("copy"), width=width, reduced=True)
+    hues = page.locator(".fac-pages-mini").evaluate_all("ns => ns.map(n => n.classList[1])")
+    shared = ["fac-pages-1", "fac-pages-3"]
+    assert hues == ["fac-pages-0"] * 2 + [*shared, "fac-pages-1", "fac-pages-2", *shared, shared[1]]
+    copies = page.locator(".fac-pages-copies")
+    assert copies.all_text_contents() == ["1 slot copied"] * 2
+    across = page.locator(".fac-pages-edges").last.evaluate("n => n.getBBox().width") / 4
+    for copied in copies.all():
+        assert copied.evaluate("n => n.getBBox().width") == pytest.approx(across / 16, abs=0.5)
 
 
 @pytest.mark.browser
@@ -379,8 +376,7 @@ def test_a_replay_walks_and_marks_what_is_wrong(mount, check_page):
 def test_both_ways_say_what_they_hold_in_the_same_words(mount, width):
     """On a phone it was *1024 each, the longest text*, of nothing."""
     page = mount(PageTable(lengths=(5, 17, 32, 700), reserve=1024), width=width, reduced=True)
-    said = page.locator(".fac-stage .fac-t-small").all_text_contents()
-    assert "in pages: 49 × 16 = 784 slots held, 30 empty (3.8 %)" in said
-    one = "one block of 1024 each, room for the longest text:"
-    both = [one, "4 × 1024 = 4096 slots held, 3342 empty (82 %)"]
-    assert set(both) <= set(said) if width == 480 else " ".join(both) in said
+    said = page.locator(".fac-stage text").all_text_contents()
+    assert "49 × 16 = 784 slots held, 30 empty (3.8 %); 207 pages free" in said
+    assert "4 × 1024 = 4096 slots held, 3342 empty (82 %)" in said
+    assert any(text.startswith("In one block of 1024 each") for text in said)

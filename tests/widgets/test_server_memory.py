@@ -172,7 +172,12 @@ def test_needed_rows_are_not_in_flashs_colour_and_the_title_says_against_what(mo
 def test_an_area_says_on_itself_what_it_is_and_the_handle_how_much(mount, width):
     page = mount(ServerMemory(), width=width)
     said = page.locator(".fac-stage text").all_text_contents()
-    assert {"held, but empty", "rows that are needed"} <= set(said)
+    assert {"held, but empty", "↓ rows that are needed"} <= set(said)
+    first = page.locator(".fac-server-held").first.bounding_box()
+    for name in ("held, but empty", "↓ rows that are needed"):
+        box = page.locator(".fac-stage text", has_text=name).bounding_box()
+        assert first["y"] < box["y"] < first["y"] + first["height"], "both where they are first met"
+    assert any("with 9 % of the held rows empty, not 81 %" in text for text in said)
     assert page.get_by_text("held, but empty").locator("visible=true").count() == 1, (
         "no key repeats it"
     )

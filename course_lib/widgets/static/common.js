@@ -263,7 +263,7 @@ function player(model, el, { last, move, every = () => 900, ready = () => true }
     seek.setAttribute("aria-valuetext", says);
     previous.disabled = step === 0;
     next.disabled = step >= last();
-    next.classList.toggle("fac-go", step === 0 && ready()); // what is to be done next
+    next.classList.toggle("fac-go", ready()); // what is to be done next
   };
   return { node: h("div", { class: "fac-row" }, previous, next, play, reset, seek), follow, stop };
 }

@@ -68,33 +68,32 @@ function render({ model, el }) {
     const cached = marks.filter((m) => m.loads), bound = (m) => attainable(m.loads, chip); // then the picture is theirs, and near
     if (cached.length) axes = { left: Math.floor(Math.min(...cached.map((m) => Math.log2(m.loads))) - 0.4), right: Math.ceil(Math.max(Math.log2(ridge), ...xs.slice(points.length)) + 0.5), low: Math.floor(Math.min(...cached.map((m) => Math.log10(Math.min(m.tflops, bound(m)))))), high: Math.log10(chip.tflops_half) + 0.12 };
     else if (!axes || !picture.svg.facHeld) axes = { left: Math.floor(Math.min(-1, ...xs)), right: Math.ceil(Math.max(14, ...xs)), low: Math.floor(Math.min(0, ...ys)), high: Math.log10(chip.tflops_half) + 0.12 };
-    const { left, right, low, high } = axes, from = 2.7 * fs, top = (marks.length && !cached.length && width < 700 ? 3.6 : 2.3) * fs, floor = top + Math.max((cached.length ? 21 : 17) * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
+    const { left, right, low, high } = axes, from = 2.7 * fs, top = 2.3 * fs, floor = top + Math.max((cached.length ? (width < ROOFS ? 30 : 21) : 17) * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
     const X = (v) => from + ((end - from) * (Math.log2(v) - left)) / (right - left);
     const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
 
-    const dial = view === VIEWS.dial, long = width >= ROOFS, knobs = cached.length ? [] : view.knobs, held = knobs.map(([, i]) => points[i]), peak = Y(chip.tflops_half), flat = `${long ? "arithmetic's roof" : "roof"}: ${chip.tflops_half} TFLOP/s`;
-    const free = cached.length ? [] : points.filter((p) => held.includes(p) || held.every((h) => h.x !== p.x)); // no tick under a handle
+    const dial = view === VIEWS.dial, long = width >= ROOFS, knobs = marks.length ? [] : view.knobs, held = knobs.map(([, i]) => points[i]), peak = Y(chip.tflops_half), flat = `${long ? "arithmetic's roof" : "roof"}: ${chip.tflops_half} TFLOP/s`;
+    // No tick under a handle; beside what was timed, of one size, no other problem; a phone has room for three kernels.
+    const free = cached.length ? [] : points.filter((p, i) => (held.includes(p) || held.every((h) => h.x !== p.x)) && (dial || ((!marks.length || i !== view.decode) && (long || marks.length || !p.label.startsWith("eager")))));
     fields.block_q.node.hidden = cached.length > 0; // it would move nothing
     const mid = 2 ** (cached.length ? widest([left, ...cached.map((m) => Math.log2(m.loads)), Math.log2(ridge)]) : left + (long ? 0.39 : 0.33) * (Math.log2(ridge) - left)); // between the stems
-    const slope = { x: X(mid), y: Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs, angle: Math.atan2(Y(8) - Y(4), X(8) - X(4)), text: `${long ? "memory's roof: " : cached.length || right > 14 ? "" : "memory: "}${chip.hbm_gb_per_s} GB/s` };
+    const slope = { x: X(mid), y: Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs, angle: Math.atan2(Y(8) - Y(4), X(8) - X(4)), text: `${long ? "memory's roof: " : cached.length ? "HBM: " : right > 14 ? "" : "memory: "}${chip.hbm_gb_per_s} GB/s` };
     under((add) => {
       add("memory side", "rect", { class: "fac-roof-side", x: from, y: top, width: Math.max(0, X(ridge) - from), height: floor - top });
       grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, marks.length, cached.length);
       add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${peak}V${floor}` });
       add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
-      add("flat", "text", { class: "fac-t-small", x: end, y: peak - (dial ? 1.9 : top > 3 * fs ? 2.3 : 1) * fs, "text-anchor": "end" }, flat); // over the numbers of the dots, over a name
+      add("flat", "text", { class: "fac-t-small", x: end, y: peak - (dial ? 1.9 : 1) * fs, "text-anchor": "end" }, flat); // over the numbers of the dots, over a name
       add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${slope.x} ${slope.y}) rotate(${(slope.angle * 180) / Math.PI})` }, slope.text);
       if (dial) distance(add, held[0], { X, Y, fs, ridge, width, floor, end });
-      const narrow = width < ROOMY || cached.length > 0, foot = narrow && !dial, sides = [[`← memory sets the pace`, foot ? X(ridge) - 6 : from + 0.6 * fs, foot ? -1 : 1, (dial ? 0.6 : 1) * (X(ridge) - from)], ["arithmetic sets the pace →", X(ridge) + 6, 1, end - X(ridge)]];
-      const level = foot ? floor - 0.5 * fs : top + (dial ? 0.5 : 0.6) * (floor - top), pace = sides.map(([text, , , room]) => (wide(text, fs) < room ? [text] : [text.split(" sets")[0], `sets${text.split(" sets")[1]}`]));
+      const foot = !dial || width >= ROOMY, sides = [[`← memory sets the pace`, foot ? X(ridge) - 6 : from + 0.6 * fs, foot ? -1 : 1, (dial ? 0.6 : 1) * (X(ridge) - from)], ["arithmetic sets the pace →", X(ridge) + 6, 1, end - X(ridge)]];
+      const level = foot ? floor - (dial ? 1.6 : 0.5) * fs : top + (dial ? 0.5 : 0.6) * (floor - top), pace = sides.map(([text, , , room]) => (wide(text, fs) < room ? [text] : [text.split(" sets")[0], `sets${text.split(" sets")[1]}`]));
       sides.forEach(([, x, way], i) => pace[i].forEach((text, j) => add(`side ${i} ${j}`, "text", { class: "fac-roof-where", x, y: (i || foot ? level : top + 1.4 * fs) + (foot ? j + 1 - pace[i].length : j) * LINE * fs, "text-anchor": way < 0 ? "end" : "start" }, text)));
-      if (dial && !narrow) add("close", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: level + 1.5 * fs }, "the dots close up: more queries are more bytes of Q and O");
+      if (dial && foot) add("close", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: peak + 5.2 * fs }, "here dots close up: more queries are more bytes of Q and O, too");
       if (!dial) {
-        const balance = [`ridge, the balance point: ${short(ridge, 3)} FLOP for each byte`, `ridge: ${short(ridge, 3)} FLOP/byte`, `${short(ridge, 3)} FLOP/byte`].find((text) => 7 * text.length < end - X(ridge));
-        add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: foot ? level - (LINE * pace[1].length + 0.1) * fs : level + 1.5 * fs }, balance);
-        const between = "flash runs somewhere on this bar";
-        if (!marks.length && X(ridge) + 7 * between.length < Math.min(end - 7.2 * flat.length, X(points[LEAST].x))) add("between", "text", { class: "fac-t-small fac-roof-says-flash", x: X(ridge) + 4, y: peak - fs }, between);
+        const balance = [`ridge, the balance point: ${short(ridge, 3)} FLOP for each byte`, `ridge: ${short(ridge, 3)} FLOP/byte`].find((text) => 7 * text.length < end - X(ridge));
+        if (balance && (long || marks.length)) add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: level - (LINE * pace[1].length + 0.1) * fs }, balance); // on a phone it is in the title
       }
     });
     over((add) => {
@@ -143,7 +142,7 @@ function render({ model, el }) {
       add(`x tick ${p}`, "text", { class: "fac-t-soft", x: X(2 ** p), y: floor + 1.2 * fs, "text-anchor": p === right ? "end" : "middle" }, p >= 10 ? `${2 ** (p - 10)}k` : String(2 ** p));
     }
     add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, "FLOP per byte (log): more reuse of each byte →");
-    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log)${timed ? `; ◆ measured${cached ? ", ◇ if every load went to HBM" : ": time, bytes of HBM"}` : `, at most${view === VIEWS.dial ? "; ● each twice the queries" : ""}`}`);
+    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log${cached ? `, from ${10 ** low}` : ""})${timed ? `; ◆ measured${cached ? ", ◇ if every load went to HBM" : ` at N = ${get("n")}`}` : view === VIEWS.dial ? "; ● to ●: twice the queries" : ", at most"}`);
   }
 
   /** How far the handle is from the ridge, along the axis. */
@@ -182,14 +181,13 @@ function render({ model, el }) {
     const chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), long = width >= ROOFS, beyond = X(ridge) + 0.8 * fs, balance = X(ridge) - 8;
     const falls = Math.tan(slope.angle), half = wide(slope.text, 0.4 * fs), tall = (l) => LINE * (l.lines.length - 1) * fs;
     const sized = (l) => ({ ...l, size: Math.max(...l.lines.map(([text, cls]) => wide(text, (!/name/.test(cls) ? 0.82 : /small/.test(cls) ? 0.88 : /says/.test(cls) ? 0.96 : 1.04) * fs))) });
-    const twice = (p) => !long && marks.some((m) => p.label.split(",")[0] === m.label.split(",")[0]); // its mark bears its name
+    const twice = (p) => !long && marks.some((m) => Math.abs(X(m.intensity) - X(p.x)) < 0.6 * fs); // the mark below bears its name
     const all = [...points.filter((p) => !twice(p)).map((p) => told(p, { long, X, Y, marks, ridge })), ...marks.map((m) => timed(m, { long, X, Y, chip, ridge }))].map(sized);
     const led = (l) => ({ side: "beyond", led: true, ends: false, left: Math.min(beyond, end - l.size), y: Math.max(l.y, peak + 1.5 * fs) });
     for (const l of all) {
       const onLeft = l.x - 1.1 * fs - l.size, base = l.y - 0.35 * fs, met = onLeft < slope.x + half * Math.cos(slope.angle) && base + 0.6 * fs > slope.y - half * Math.abs(Math.sin(slope.angle)) - 0.6 * fs;
-      if (l.flat && !long && marks.length && !l.bold) Object.assign(l, { side: "over", left: end - l.size, ends: true, y: peak - 1.2 * fs });
-      else if (l.flat && long && l.handle && marks.some((m) => Math.abs(X(m.intensity) - l.x) < fs)) Object.assign(l, { side: "beyond", left: l.x - 0.9 * fs - l.size, ends: true, y: peak + 1.5 * fs });
-      else if (l.flat) Object.assign(l, { side: "beyond", ends: l.bold && l.x + l.size / 2 > end, left: !long && !l.bold ? beyond : Math.max(beyond, Math.min(l.x - l.size / 2, end - l.size)), y: (long || l.bold ? Math.max(l.y, peak) : peak) + (l.arrow ? 2.1 : 1.6) * fs });
+      if (l.flat && !l.bold && marks.some((m) => Math.abs(X(m.intensity) - l.x) < fs)) Object.assign(l, { side: "beyond", left: l.x - 0.9 * fs - l.size, ends: true, y: peak + 1.5 * fs });
+      else if (l.flat) Object.assign(l, { side: "beyond", ends: l.bold && l.x + l.size / 2 > end, left: !long && !l.bold ? beyond : Math.max(beyond, Math.min(l.x - l.size / 2, end - l.size)), y: (long || l.bold ? Math.max(l.y, peak) : peak) + (l.arrow ? 2.5 : 1.6) * fs });
       else if (l.bold) { // below its mark, and below the slope at its left end
         const left = Math.max(from + 4, Math.min(l.x - 0.6 * fs, balance - l.size)), y = Math.max(l.y + 1.7 * fs, l.roof + falls * (left - l.x) + 1.4 * fs);
         Object.assign(l, { side: "below", left, y, lead: y > l.y + 2.4 * fs ? `M${l.x} ${l.y + 0.7 * fs}V${y - 0.7 * fs}` : "" });
@@ -224,30 +222,33 @@ function render({ model, el }) {
 
   /** The lines beside a point of a model: its name, its FLOPs per byte, what its handle drags. */
   function told(p, { long, X, Y, marks, ridge }) {
-    const point = listed.findIndex((l) => l.label === p.label), [handle] = view.knobs.find(([, i]) => i === point) ?? [], flat = p.x >= ridge, said = says(p, long);
+    const point = listed.findIndex((l) => l.label === p.label), [handle] = marks.length ? [] : (view.knobs.find(([, i]) => i === point) ?? []), flat = p.x >= ridge, said = says(p, long);
     const at = { key: p.label, handle, point, colour: p.colour, x: X(p.x), y: Y(p.y), from: Y(p.y), flat };
     if (handle === "queries") return { ...at, colour: "other", lines: [[held(handle, p, long), "fac-t-name fac-roof-says-here", handle]] };
     const cls = marks.length ? "fac-t-soft" : `fac-t-name fac-roof-says-${p.colour}${long ? "" : " fac-t-small"}`; // beside what was measured it is not the news
     if (!handle) return { ...at, lines: [[said.join(": "), cls]] };
     const drag = held(handle);
-    if (long || (marks.length && flat)) return { ...at, lines: [[`${said.join(": ")} (${drag})`, cls, handle]] };
+    if (long) return { ...at, lines: [[`${said.join(": ")} (${drag})`, cls, handle]] };
     return { ...at, lines: [...said.map((text) => [text, cls]), [drag, "fac-t-hand", handle]] };
   }
 
   /** The lines beside a measured mark: its name, its speed, its share of the roof above it. */
   function timed(m, { long, X, Y, chip, ridge }) {
     const roof = attainable(m.intensity, chip), speed = `${short(m.tflops, 3)} TFLOP/s`, flat = m.intensity >= ridge;
-    const cls = `fac-t-name${long ? "" : " fac-t-small"}${/^[a-z_]+$/.test(m.label) ? " fac-mono" : ""}`, share = `${Math.round((100 * m.tflops) / roof)} % of ${short(roof, 3)} TFLOP/s`;
+    const cls = `fac-t-name${long ? "" : " fac-t-small"}${/^[a-z_]+$/.test(m.label) ? " fac-mono" : ""}`, share = `${Math.round((100 * m.tflops) / roof)} % of ${m.loads || !long ? "" : "its roof, "}${short(roof, 3)} TFLOP/s`;
+    const moved = m.l2_gb ? [[long ? `HBM moved ${short(hbmGb(m), 2)} GB, L2 was asked for ${short(m.l2_gb, 2)} GB` : `HBM ${short(hbmGb(m), 2)} GB, L2 ${short(m.l2_gb, 2)} GB`, "fac-t-small"]] : []; // what HBM moved and what L2 was asked for
     const label = long ? m.label : m.label.replace(/, measured$/, "");
-    const lines = m.loads && !long ? [[label, cls], [`${speed}: ${Math.round((100 * m.tflops) / roof)} %`, cls]] : [[`${label}: ${speed}`, cls], ...(m.tflops < roof ? [[share, "fac-t-soft"]] : [])];
+    const lines = [...(m.loads && !long ? [[label, cls], [`${speed}: ${Math.round((100 * m.tflops) / roof)} %`, cls]] : [[`${label}: ${speed}`, cls], ...(m.tflops < roof ? [[share, "fac-t-soft"]] : [])]), ...moved];
     return { key: m.label, colour: "other", bold: true, lines, x: X(m.intensity), y: Y(m.tflops), roof: Y(roof), flat, arrow: m.loads };
   }
 
   /** What stands beside a point: its name, and its FLOPs per byte or, of the dial, its queries. */
   function says(p, long) {
     if (view === VIEWS.dial) return [p.label.split(",")[0], manyQueries(p.rows === "all" ? get("n") : 1)];
+    const measured = get("marks").some((m) => m.n === get("n") && m.gpu === get("gpu"));
     const name = { "flash prefill, tile loads": "flash at worst", "flash prefill, compulsory": "flash at best" }[p.label] ?? (long ? p.label : p.label.split(",")[0]);
-    return get("marks").some((m) => m.n === get("n") && m.gpu === get("gpu")) ? [name] : [name, `${count(p.x)} FLOP/byte`]; // beside measured speeds a number of another unit would be read as a speed
+    if (measured) return [p.label.startsWith("naive") ? `${name}: not run` : name]; // beside speeds a number of another unit would be read as one
+    return long || p.rows === "one" ? [name, `${count(p.x)} FLOP/byte`] : [name]; // on a phone the title has the others
   }
 
   /** How many queries, in few letters. */
@@ -260,6 +261,9 @@ function render({ model, el }) {
     return handleSays(picture.svg, handle, Infinity, what);
   }
 
+  /** GB that HBM moved. */
+  const hbmGb = (m) => (4 * get("heads") * get("batch") * get("n") ** 2 * get("d")) / m.intensity / 1e9;
+
   /** Whose colour a mark has: what its name says. */
   const meant = (m) => (m.loads || /flash|fused/.test(m.label) ? "flash" : /naive|eager/.test(m.label) ? "naive" : "other");
 
@@ -267,14 +271,16 @@ function render({ model, el }) {
     const most = short(100 * Math.min(1, points[1].x / ridge), 2), queries = Math.min(get("queries"), get("n")), many = `${queries} quer${queries === 1 ? "y" : "ies"}`;
     const one = `${/^[AFHLMNRSX]/.test(get("gpu")) ? "an" : "a"} ${get("gpu")}`, elsewhere = get("marks").filter((m) => !marks.includes(m));
     const roofs = marks.map((m) => (m.intensity < ridge ? "memory's" : "arithmetic's")); // each has its share of the roof above it
-    const shares = marks.map((m, i) => ({ m, of: roofs[i], named: roofs.some((r) => r !== roofs[i]) })).sort((a, b) => b.m.tflops - a.m.tflops).map(({ m, of, named }, i) => `${m.label.split(",")[0]} ${i ? "" : "reaches "}${Math.round((100 * m.tflops) / attainable(m.intensity, chip))}\u00a0%${i ? (named ? ` of ${of}` : "") : ` of ${of} roof`}`).join(", ");
+    const alone = roofs.every((r) => r === roofs[0]), ranked = marks.map((m, i) => ({ m, of: roofs[i] })).sort((a, b) => b.m.tflops - a.m.tflops), first = (m) => m.label.split(",")[0];
+    const shares = ranked.map(({ m, of }) => `${first(m)} at ${Math.round((100 * m.tflops) / attainable(m.intensity, chip))}\u00a0%${alone ? "" : ` of ${of}`}`).join(", ");
+    const fast = ranked[0]?.m, slow = ranked.at(-1)?.m, crossed = slow?.l2_gb > fast?.l2_gb && slow.intensity > fast.intensity; // fewer bytes of HBM, more of L2
     words.textContent = view === VIEWS.dial
       ? points[1].x >= ridge ? `With ${many} per request ${one} can reach its peak: arithmetic sets the pace.` : `With ${many} per request ${one} reaches at most ${most} % of its peak.`
-      : marks.length && marks.every((m, i) => m.loads && roofs[i] === "arithmetic's") ? `HBM’s bytes ${marks.length > 1 ? "hold" : "do not hold"} ${["it", "neither", "none"][Math.min(3, marks.length) - 1]} back: arithmetic’s roof is above ${["it", "both", "all"][Math.min(3, marks.length) - 1]}. Which is faster, bytes do not say.`
-      : marks.length ? `${shares}.`.replace(/^./, (c) => c.toUpperCase())
+      : crossed ? `${first(slow)} moves fewer bytes of HBM than ${first(fast)}, asks L2 for more, and is slower.`.replace(/^./, (c) => c.toUpperCase())
+      : marks.length ? `${marks.length > 1 ? (alone ? `Below ${roofs[0]} roof` : "Each below its roof") : `Below ${roofs[0]} roof`}: ${shares}.`
       : `To stay busy ${one} needs ${short(ridge, 3)} FLOP for each byte: naive has ${count(points[1].x)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`;
     note.textContent = (elsewhere.length ? `◆ Measured at ${[...new Set(elsewhere.map((m) => `N = ${m.n}${m.gpu === get("gpu") ? "" : ` on ${m.gpu}`}`))].join(", ")}${marks.length ? " too" : ""}: move there.` : "");
-    picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured${m.loads ? `, ${short(m.intensity / m.loads, 2)} times fewer bytes from HBM than it loads` : ""}.`).join(" ")}`);
+    picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured${m.loads ? `, ${short(m.intensity / m.loads, 2)} times fewer bytes from HBM than it loads` : ""}${m.l2_gb ? `, ${short(hbmGb(m), 2)} GB moved by HBM and ${short(m.l2_gb, 2)} GB asked from L2` : ""}.`).join(" ")}`);
   }
 
   onChanges(model, [...Object.keys(LABELS), "gpu", "marks"], draw);

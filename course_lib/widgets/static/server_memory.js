@@ -52,13 +52,15 @@ function render({ model, el }) {
     const each = head + tall + (tight ? 5.9 : narrow ? 4.1 : 2.2) * fs;
     const speeds = all.map(([, run]) => run.speed), gain = short(Math.max(...speeds) / Math.min(...speeds), 2); // of the fastest over the slowest
     const asked = [`${data.requests} requests, one every ${get("every")} ms`, `a pool of ${rows} rows, each a token's K and V`];
-    const [first, last] = [Math.max, Math.min].map((most) => all.find(([, run]) => run.speed === most(...speeds))[0]);
-    const whole = `${first[0].toUpperCase()}${first.slice(1)}: ${gain} × the speed of ${last}`, title = wide(whole, fs) < width ? whole : `Same memory, ${gain} × the speed`, large = !tight && wide(title, 1.4 * fs) < width;
-    const above = (narrow ? 4.2 : 3) * fs, bottom = above + all.length * each;
+    const [[first, fast], [last, slow]] = [Math.max, Math.min].map((most) => all.find(([, run]) => run.speed === most(...speeds)));
+    const [waste, unit] = data.facts[SHOWN[1]], reason = `with ${fast[waste]}${unit} of the held rows empty, not ${slow[waste]}${unit}`;
+    const whole = `${first[0].toUpperCase()}${first.slice(1)}: ${gain} × the speed of ${last}`, title = wide(whole, fs) < width ? whole : `Same memory, ${gain} × the speed`, large = !tight && wide(title, 1.4 * fs) < width, one = wide(`${title}, ${reason}`, 1.25 * fs) < width; // with its reason in one line or in two
+    const under = one ? 0 : 1.35 * fs, above = (narrow ? 4.2 : 3) * fs + under, bottom = above + all.length * each;
     picture.svg.setAttribute("aria-label", `The memory of a server over ${slowest} seconds, ${rows} rows, a lane for each policy. ${all.map(([name, run]) => `${name}: ${facts(run).map((fact) => fact.join(" ")).join(", ")}`).join(". ")}.`);
     lanes((add) => {
-      add("title", "text", { class: large ? "fac-t-big" : "fac-t-name", x: 1, y: 1.15 * fs }, gain === "1" ? "Same memory, same speed" : title);
-      lines(add, "asked", asked, 1, 2.5 * fs, fs, narrow);
+      add("title", "text", { class: large ? "fac-t-big" : "fac-t-name", x: 1, y: 1.15 * fs }, gain === "1" ? "Same memory, same speed" : one ? `${title}, ${reason}` : title);
+      if (!one) add("reason", "text", { class: tight ? "fac-t-small" : "fac-t-name", x: 1, y: 2.5 * fs }, gain === "1" ? "" : reason);
+      lines(add, "asked", asked, 1, 2.5 * fs + under, fs, narrow);
       all.forEach(([name, run], i) => {
         const y = above + i * each + head, what = data.policies[name];
         add(`name ${name}`, "text", { class: "fac-t-name", x: 1, y: y - head + 1.1 * fs }, name);
@@ -70,7 +72,7 @@ function render({ model, el }) {
         if (narrow) drawFacts(add, name, run, 1, y + tall + 3 * fs, !tight, fs);
         else drawFacts(add, name, run, left + across + 1.6 * fs, y + 1.6 * fs, false, fs);
       });
-      nameAreas(add, all, { left, across, slowest, tall, fs, top: (i) => above + i * each + head });
+      nameAreas(add, all[0][1], { left, across, slowest, tall, fs, top: above + head });
       drawPool(add, rows, { x: left + across, y: above + head, fs, says: tight ? "" : `${narrow ? "" : "pool: "}${rows} rows, drag` });
       add("time", "path", { class: "fac-axis-strong", d: `M${left} ${bottom}h${across}` });
       const every = [0.1, 0.2, 0.5, 1, 2, 5].find((step) => slowest / step <= 7) ?? 10;
@@ -117,22 +119,23 @@ function render({ model, el }) {
     add(`pool ${name}`, "path", { class: "fac-server-pool", d: `M${x} ${y}h${full}` });
   }
 
-  /** What the two areas are, said once on each: where its lowest column under the words is highest. */
-  function nameAreas(add, all, { left, across, slowest, tall, fs, top }) {
-    const areas = [["held, but empty", (run, k) => [run.needed[k], run.held[k]]], ["rows that are needed", (run, k) => [0, run.needed[k]]]];
-    for (const [text, span] of areas) {
+  /** What the two areas of the first lane are: what is empty, on itself; what is needed, right above it. */
+  function nameAreas(add, run, { left, across, slowest, tall, fs, top }) {
+    const count = run.held.length, each = (across * run.seconds) / slowest / count;
+    let taken = [Infinity, -Infinity];
+    ["held, but empty", "↓ rows that are needed"].forEach((text, needed) => {
+      const bins = Math.ceil((wide(text, 0.87 * fs) + 1.2 * fs) / each);
       let best = { high: 0 };
-      all.forEach(([, run], i) => {
-        const count = run.held.length, each = (across * run.seconds) / slowest / count, bins = Math.ceil((wide(text, 0.87 * fs) + 1.2 * fs) / each);
-        for (let from = 0; from + bins <= count; from += 1) {
-          const spans = Array.from({ length: bins }, (_, k) => span(run, from + k)), low = Math.max(...spans.map(([a]) => a)), high = Math.min(...spans.map(([, b]) => b));
-          if (high - low > best.high + 1) best = { high: high - low, x: left + (from + bins / 2) * each, y: top(i) + tall * (1 - (low + high) / 200) };
-        }
-      });
+      for (let from = 0; from + bins <= count; from += 1) {
+        const low = Math.max(...run.needed.slice(from, from + bins)), high = Math.min(...run.held.slice(from, from + bins));
+        if ((from >= taken[1] || from + bins <= taken[0]) && high - low > best.high + 1) best = { high: high - low, from, x: left + (from + bins / 2) * each, y: top + tall * (1 - (needed ? low : (low + high) / 2) / 100) - (needed ? 0.7 * fs : 0) };
+      }
       const named = (best.high * tall) / 100 > 1.3 * fs;
-      [...marks.children].find((mark) => mark.textContent === text).hidden = named; // once is enough
-      if (named) chip(add, `area ${text}`, text, best.x, best.y, fs);
-    }
+      [...marks.children].find((mark) => text.endsWith(mark.textContent)).hidden = named; // once is enough
+      if (!named) return;
+      taken = [best.from, best.from + bins];
+      chip(add, `area ${text}`, text, best.x, best.y, fs);
+    });
   }
 
   /** The handle of the pool, on its line: a step up is a pool twice as large. While it is held it follows the hand. */

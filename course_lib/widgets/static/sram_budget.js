@@ -83,13 +83,13 @@ function render({ model, el }) {
     // The axis is 256 KiB long and grows with what needs more; under the hand it stays.
     if (!picture.svg.facHeld) room = Math.max(256 * KIB, 1.06 * Math.max(total, sum(registers), perThread ? now.spilled : 0, ...get("compiled").map((c) => c.shared)));
     const right = width - 1.5 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
-    const top = 3.2 * fs, tall = 5.2 * fs, over_ = total > most ? bytesText(total - most, KIB) : "", low = (narrow ? 7.8 : 5.8) + (over_ ? 1.5 : 0), y = top + tall + low * fs;
+    const top = (narrow ? 4.4 : 3.2) * fs, tall = 5.2 * fs, over_ = total > most ? bytesText(total - most, KIB) : "", low = (narrow ? 7.8 : 5.8) + (over_ ? 1.5 : 0), y = top + tall + low * fs;
     block((add) => hands((over) => {
       if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
       if (total > most) over("spill hatch", "path", { class: "fac-sram-hatch", d: hatching(px(most), top, px(total) - px(most), tall, 11) });
-      const spans = slide(add, over, shared, "shared", top, tall, px, fs, walls.map(({ limit }) => px(limit)));
+      const spans = slide(add, over, shared, "shared", top, tall, px, fs, [], total > most ? px(most) : Infinity);
       if (perThread) registerFile(add, over, now, px, y, fs);
-      axis(add, room, px, top + tall, fs, handles(over, spans, now, px, top, tall, fs, width, narrow, over_ && { from: px(most), text: `${over_} too much` }));
+      axis(add, room, px, top + tall, fs, handles(over, spans, now, px, top, tall, fs, width, narrow, over_ && { from: px(most), text: narrow ? over_ : `${over_} too much` }));
       get("compiled").forEach((c, j) => over(`mark ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${top + tall - 0.7 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)}`));
     }));
     chips((add) => {
@@ -97,17 +97,17 @@ function render({ model, el }) {
         const sign = total <= limit ? "✓" : "✗";
         return `${sign} ${all.map((name) => (narrow ? name.split("-")[0] : name)).join(", ")}`;
       });
-      const sizes = walls.map(({ limit }) => [`${limit / KIB} KiB, ${bytesText(Math.abs(limit - total), KIB).replace(" KiB", "")} ${total <= limit ? "left" : "over"}`, `${limit / KIB}`]);
+      const sizes = walls.map(({ limit }) => [`${limit / KIB} KiB${total <= limit ? `, ${bytesText(limit - total, KIB)} left` : ""}`, `${limit / KIB}`]);
       const long = (i) => Math.max(wide(titles[i], 1.08 * fs), narrow ? 0 : wide(sizes[i][0], 0.87 * fs)) + 0.5 * fs, widths = titles.map((_, i) => long(i));
-      const places = spread(walls.map(({ limit }, i) => px(limit) + (narrow ? widths[i] / 2 - 0.3 * fs : 0)), widths, 0, width), at = places.map((x, i) => (narrow ? x - widths[i] / 2 + 0.3 * fs : x));
+      const at = narrow ? walls.map(({ limit }, i) => Math.min(px(limit) - 0.3 * fs, width - widths[i])) : spread(walls.map(({ limit }) => px(limit)), widths, 0, width); // on a phone in two rows, each at its line
       const sized = walls.map((_, i) => wide(sizes[i][1], 0.87 * fs)), under = spread(walls.map(({ limit }, i) => px(limit) - 1 + sized[i] / 2), sized.map((size) => size + 0.4 * fs), 0, width).map((x, i) => x - sized[i] / 2);
-      add("unit", "text", { class: "fac-t-soft", x: 1, y: 2.1 * fs }, narrow && under[0] > 2.4 * fs ? "KiB:" : "");
+      add("unit", "text", { class: "fac-t-soft", x: 1, y: 3.3 * fs }, narrow && under[0] > 2.4 * fs ? "KiB:" : "");
       walls.forEach(({ limit }, i) => {
         const x = px(limit);
-        add(`wall ${i}`, "path", { class: "fac-sram-wall", d: `M${x - 1.5} ${top - 0.7 * fs}h3v${tall - 1.5 * fs}h-3z` });
-        add(`lead ${i}`, "path", { class: "fac-sram-lead", d: narrow || Math.abs(at[i] - x) < widths[i] / 2 ? "" : `M${at[i]} ${top - 0.95 * fs}L${x} ${top - 0.7 * fs}` });
-        add(`name ${i}`, "text", { class: "fac-t-name", x: at[i], y: fs, "text-anchor": narrow ? "start" : "middle" }, titles[i]);
-        add(`size ${i}`, "text", { class: "fac-t-soft", x: narrow ? under[i] : at[i], y: 2.1 * fs, "text-anchor": narrow ? "start" : "middle" }, sizes[i][narrow ? 1 : 0]);
+        add(`wall ${i}`, "path", { class: "fac-sram-wall", d: `M${x - 1.5} ${top - 0.7 * fs}h3v${(limit > total ? 0.7 * fs + tall : 0.9 * fs).toFixed(1)}h-3z` }); // into no block: on its edges stand handles
+        add(`lead ${i}`, "path", { class: "fac-sram-lead", d: narrow ? (i % 2 ? "" : `M${x} ${1.3 * fs}v${1.1 * fs}`) : Math.abs(at[i] - x) < widths[i] / 2 ? "" : `M${at[i]} ${top - 0.95 * fs}L${x} ${top - 0.7 * fs}` });
+        add(`name ${i}`, "text", { class: "fac-t-name", x: at[i], y: (narrow && i % 2 ? 2.25 : 1) * fs, "text-anchor": narrow ? "start" : "middle" }, titles[i]);
+        add(`size ${i}`, "text", { class: "fac-t-soft", x: narrow ? under[i] : at[i], y: (narrow ? 3.3 : 2.1) * fs, "text-anchor": narrow ? "start" : "middle" }, sizes[i][narrow ? 1 : 0]);
       });
     });
     return y + (perThread ? 4.2 * fs : -0.3 * fs);
@@ -129,7 +129,7 @@ function render({ model, el }) {
   }
 
   /** Lay buffers side by side from the left wall, each with its name on no fence. Returns where each one is. */
-  function slide(add, over, buffers, where, y, tall, px, fs, fences) {
+  function slide(add, over, buffers, where, y, tall, px, fs, fences, edge = Infinity) {
     const spans = {}, names = [];
     let from = 0;
     for (const [name, bytes] of Object.entries(buffers)) {
@@ -141,12 +141,14 @@ function render({ model, el }) {
       if (kind !== "other") names.push({ kind, letter, x, w, sizes: [bytesText(bytes, KIB), short(bytes / KIB, 3)] });
       from += bytes;
     }
-    const free = (part, rows) => clear(part, rows, fences, fs), all = (row) => names.every((one) => free(one, row(one)) != null), high = tall > 4 * fs;
+    const solid = ({ x, w }) => (x < edge && x + w > edge ? { x, w: edge - x } : { x, w }); // what is over has a name of its own
+    const free = (part, rows) => clear(solid(part), rows, fences, fs) ?? clear(part, rows, fences, fs), all = (row) => names.every((one) => free(one, row(one)) != null), high = tall > 4 * fs;
     const long = ({ letter, sizes }) => [`${letter} ${sizes[0]}`], unit = ({ letter, sizes }) => [letter, sizes[0]], number = ({ letter, sizes }) => [letter, sizes[1]];
     const forms = all(long) || !high ? [long] : all(unit) ? [unit] : [number]; // all with their unit, or none
     for (const one of names) {
       const rows = [...forms.map((form) => form(one)), [one.letter]].find((rows) => free(one, rows) != null), key = `${where} ${one.kind} name`, middle = y + tall / 2;
-      rows?.forEach((row, i) => chip(over, i ? `${key} size` : key, row, free(one, rows), rows.length > 1 ? middle - (1.55 - 1.15 * i) * fs : middle, fs)); // two stand above the stems of the handles
+      const cut = solid(one).w < one.w, place = (row) => (cut && (clear(solid(one), [row], fences, fs) ?? clear({ x: edge, w: one.x + one.w - edge }, [row], fences, fs))) || free(one, rows);
+      (cut && rows?.length > 1 ? [one.letter, `${one.letter} ${rows[1]}`] : rows)?.forEach((row, i) => chip(over, i ? `${key} size` : key, row, place(row), rows.length > 1 ? middle - (1.55 - 1.15 * i) * fs : middle, fs)); // two stand above the stems of the handles
     }
     return spans;
   }

@@ -86,7 +86,7 @@ const runs = (s) => {
 
 const COUNTS = ["n_q", "n_k", "block_q", "block_k", "window", "heads", "kv_heads", "splits", "at_once"];
 const ON_DESK = { scores: ["q", "k"], softmax: [], values: ["v", "o"], flash: ["q", "k", "v", "o"], split: ["q", "k", "v", "o"] };
-const HANDLE = 6.3, COUNTED = 13.2; // in letters' sizes: what is left of one grid, for its handle's name; what the bars of rows moved take
+const HANDLE = 6.3, COUNTED = 13.2, DESK = 5.2; // in letters' sizes: what is left of one grid, for its handle's name; what the bars of rows moved take; what the desk takes
 const boxOf = ({ x, y, w, h }) => ({ x, y, width: w, height: h });
 const PHASES = {
   scores: "kernel 1, S = Q Kᵀ", softmax: "kernel 2, P = softmax(S)", values: "kernel 3, O = P V",
@@ -135,19 +135,18 @@ function render({ model, el }) {
   const layers = [part("schedule-grid", s("g")), s("g")], [grids, desk] = layers.map(scene);
   const picture = stage(model, "schedule-picture", drawPicture, ...layers);
   picture.svg.addEventListener("click", (e) => e.target.dataset.at && put(model, { step: Number(e.target.dataset.at) }));
-  const words = h("p", { class: "fac-stage-words" }), finding = h("p", { class: "fac-finding" });
+  const words = h("p", { class: "fac-stage-words fac-tile-words" }), finding = h("p", { class: "fac-finding" });
   const table = h("div", {});
   const voice = announcer();
   const mark = (cls, text, half) => h("span", {}, s("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" },
     s("rect", { class: `fac-cell ${cls}`, x: 2, y: 2, width: 16, height: 16 }), half ? s("path", { class: "fac-half", d: "M10 2h8v8z" }) : null), text);
-  let drawn = null, stepsAt = { width: 0, lines: 0, tall: 0 };
+  let drawn = null;
 
   const fold = more("speed, sizes, rows loaded", h("div", { class: "fac-row" }, speed.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
       part("schedule-loads", table));
   const marks = h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true));
   const counted = unfolded(fold, drawTable);
-  const steps_ = h("div", { class: "fac-tile-steps" }, words, part("schedule-steps", bar.node)), told = h("div", { class: "fac-tile-told" });
-  root(model, el, finding, h("div", { class: "fac-tile-top" }, picture.node, told, marks, steps_),
+  root(model, el, finding, words, picture.node, marks, part("schedule-steps", bar.node),
     h("div", { class: "fac-row" }, part("schedule-kind", schedule.row), part("schedule-mask", mask.row)), fold, voice.node);
 
   function draw() {
@@ -214,26 +213,18 @@ function render({ model, el }) {
     const now = settings(), step = Math.min(model.get("step"), all().length), state = soFar(now, step);
     const piles = isDecode(now), beside = width >= 60 * fs && !piles, deskW = 27 * fs, strip = 1.7 * fs, gap = 0.5 * fs, room = beside ? width - deskW - 2 * fs : width;
     const across = Math.min(now.heads, Math.max(1, Math.floor(room / (15 * fs)))), panel = room / across;
-    const gw = Math.min(panel - 2 * strip - (now.heads === 1 ? HANDLE + 1.2 : 3.2) * fs, (now.heads > 1 ? 16 : piles ? 60 : 22) * fs), gh = Math.max(Math.min(now.n_q, 8) * 0.6 * fs, 2.4 * fs, Math.min((now.heads > 1 ? 16 : 22) * fs, (gw * now.n_q) / now.n_k));
+    const gw = Math.min(panel - 2 * strip - (now.heads === 1 ? HANDLE + 1.2 : 3.2) * fs, (now.heads > 1 ? 16 : piles ? 60 : beside ? 22 : 17) * fs), gh = Math.max(Math.min(now.n_q, 8) * 0.6 * fs, 2.4 * fs, Math.min((now.heads > 1 ? 16 : 22) * fs, (gw * now.n_q) / now.n_k));
     const margin = (now.heads === 1 ? HANDLE : 1.4) * fs, used = Math.min(room, (across - 1) * panel + 2 * strip + gw + margin + 5.8 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [];
     grids((add) => state.forEach((head, number) => {
       const x = margin + (number % across) * panel, y = Math.floor(number / across) * tall;
       places.push(panelOf(add, now, head, number, step, { x, y, gw, gh, strip, gap, fs }));
     }));
-    const below = Math.ceil(now.heads / across) * tall, between = !beside && !piles; // then the buttons stand where the grid is looked at
-    steps_.classList.toggle("fac-tile-between", between);
-    steps_.style.top = `${below + (between ? COUNTED * fs : 0)}px`; // under the bars: there the guess comes first
-    if (beside !== told.contains(words)) beside ? told.append(words, marks) : steps_.prepend(words);
-    if (!beside && between !== steps_.contains(marks)) between ? steps_.prepend(marks) : steps_.before(marks);
-    const lines = Math.ceil((words.textContent.length * 0.55 * fs) / width);
-    if (between && (stepsAt.width !== width || stepsAt.lines !== lines)) stepsAt = { width, lines, tall: steps_.offsetHeight };
-    const counts = beside ? { x: used, y: 2.4 * fs, w: width - used } : { x: 2, y: below + 1.2 * fs, w: width - 2 }, at = { x: counts.x, y: beside ? (COUNTED + 2) * fs : below + COUNTED * fs + stepsAt.tall + 0.4 * fs };
-    const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : at.y + drawDesk(now, step, places, { ...at, counts, beside, fs });
+    const below = Math.ceil(now.heads / across) * tall, counts = beside ? { x: used, y: 2.4 * fs, w: width - used } : { x: 2, y: below + DESK * fs + 1.6 * fs, w: width - 2 };
+    const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : counts.y + COUNTED * fs;
+    if (!piles) drawDesk(now, step, places, { x: counts.x, y: beside ? end : below, counts, beside, fs }); // between what it is filled from and what that costs
     picture.svg.setAttribute("aria-label", `${words.textContent} ${state.map((head, i) => `Head ${i}: ${head.when.size} tiles worked on.`).join(" ")}`);
     drawn = step;
-    const talk = (2.45 + 1.45 * Math.ceil((words.textContent.length * 0.55 * fs) / (width - used))) * fs, said = Math.max(below - talk, end); // the words: beside the grid's foot, below the bars
-    Object.assign(told.style, { left: `${used}px`, top: `${said}px` });
-    return Math.max(below, beside ? said + talk : end);
+    return Math.max(below, end + (beside ? DESK * fs : 0));
   }
 
   /** Q on the left, K and V on top, O on the right, the scores between them; all in rows of one scale. */
@@ -256,7 +247,7 @@ function render({ model, el }) {
       const many = t === "k" || t === "v" ? tK : tQ;
       for (let tile = 0; tile < many; tile += 1) {
         const p = span(t, tile), times = t === "o" ? 0 : (head.reads[t][tile] ?? 0), hollow = t === "o" && !head.written.has(tile);
-        add(`${key} ${t} ${tile}`, "rect", { class: hollow ? "fac-outline" : `fac-edge fac-fill-${t}${!times && t !== "o" ? " fac-tile-unread" : ""}`, x: p.x, y: p.y, width: p.w, height: p.h });
+        add(`${key} ${t} ${tile}`, "rect", { class: hollow ? "fac-tile-hollow" : `fac-edge fac-fill-${t}${!times && t !== "o" ? " fac-tile-unread" : ""}`, x: p.x, y: p.y, width: p.w, height: p.h });
         if (times && !counts(p)) add(`${key} ${t} ${tile} wear`, "rect", { class: "fac-tile-wear", x: p.x, y: p.y, width: p.w, height: p.h, "fill-opacity": Math.min(0.62, (t === "q" ? 0.1 : 0.14) * times) });
         if (times && counts(p)) add(`${key} ${t} ${tile} count`, "text", { class: "fac-t-small fac-tile-said", x: p.x + p.w / 2, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "middle" }, t === "k" && !tile && p.w > wide("read ×3", 0.87 * fs) + 4 ? `read ×${times}` : `×${times}`);
       }
@@ -284,7 +275,7 @@ function render({ model, el }) {
     const gaps = Array.from({ length: tQ }, (_, i) => [i, Array.from({ length: tK }, (_, j) => j).filter((j) => kindOf(now, i, j) === "skip")]).filter(([, found]) => found.length && found.at(-1) - found[0] + 1 === found.length);
     if (gaps.length) { // once, across the longest run of tiles that nobody touches
       const [i, found] = gaps.reduce((a, b) => (b[1].length > a[1].length ? b : a)), [a, b] = [span("k", found[0]), span("k", found.at(-1))], q = span("q", i);
-      const words = [...(now.mask === "causal" ? ["skipped: every key is later"] : []), "skipped"].find((text) => b.x + b.w - a.x > wide(text, 0.9 * fs));
+      const words = [...(now.mask === "causal" ? ["skipped: every key is later", "skipped: later keys"] : []), "skipped"].find((text) => b.x + b.w - a.x > wide(text, 0.9 * fs));
       if (words && q.h > 1.2 * fs) chip(add, `${key} skipped`, words, (a.x + b.x + b.w) / 2, q.y + q.h / 2, fs); // on a ground of its own: edges of tiles run through
     }
     for (const [, , , i, j] of step ? [] : work) add(`${key} first ${i} ${j}`, "rect", { class: "fac-tile-now fac-tile-first", x: gx + j * now.block_k * sx, y: gy + i * now.block_q * sy, width: span("k", j).w, height: span("q", i).h });
@@ -294,11 +285,12 @@ function render({ model, el }) {
     if (!number) {
       const drag = (trait, n) => (rows) => allowed({ ...settings(), [trait]: nearest(powersOfTwo(1, 1024), Math.max(0.7, rows)) }) && put(model, { [trait]: nearest(powersOfTwo(1, 1024).filter((b) => b < 2 * n), Math.max(0.7, rows)), step: 0 });
       const [dragK, dragQ] = [drag("block_k", now.n_k), drag("block_q", now.n_q)], k = span("k", 0), q = span("q", 0);
-      add("knob block_k", "circle", { class: "fac-knob fac-across fac-knob-block_k", cx: k.x + k.w, cy: k.y, r: 0.48 * fs, "data-handle": "block_k" }, "drag: B_k, rows of a K tile", (px) => dragK((px - gx) / sx));
-      add("knob block_q", "circle", { class: "fac-knob fac-down fac-knob-block_q", cx: q.x, cy: q.y + q.h, r: 0.48 * fs, "data-handle": "block_q" }, "drag: B_q, rows of a Q tile", (_, py) => dragQ((py - gy) / sy));
+      const waits = !step && !guessed(now) && now.schedule !== "naive" && !isDecode(now), later = waits ? " fac-tile-later" : ""; // the guess comes first
+      add("knob block_k", "circle", { class: `fac-knob fac-across fac-knob-block_k${later}`, cx: k.x + k.w, cy: k.y, r: 0.48 * fs, "data-handle": "block_k" }, "drag: B_k, rows of a K tile", (px) => dragK((px - gx) / sx));
+      add("knob block_q", "circle", { class: `fac-knob fac-down fac-knob-block_q${later}`, cx: q.x, cy: q.y + q.h, r: 0.48 * fs, "data-handle": "block_q" }, "drag: B_q, rows of a Q tile", (_, py) => dragQ((py - gy) / sy));
       const alone = now.heads === 1, size = 7 * 14, room = alone ? Infinity : gw - 170, at = alone ? Math.min(k.x + k.w - 0.5 * fs, gx + gw - size) : gx + gw - size; // above the numbers of the tiles, beside a head's name
-      handleName(add, picture.svg, "block_k", { x: Math.max(x, at), y: k.y - 1.5 * fs, room }, `B_k = ${now.block_k}`);
-      if (alone) handleName(add, picture.svg, "block_q", { x: x - 0.8 * fs, y: q.y + q.h + 0.3 * fs, "text-anchor": "end", room: HANDLE * fs }, `B_q = ${now.block_q}`);
+      if (!waits) handleName(add, picture.svg, "block_k", { x: Math.max(x, at), y: k.y - 1.5 * fs, room }, `B_k = ${now.block_k}`);
+      if (alone && !waits) handleName(add, picture.svg, "block_q", { x: x - 0.8 * fs, y: q.y + q.h + 0.3 * fs, "text-anchor": "end", room: HANDLE * fs }, `B_q = ${now.block_q}`);
     }
     return { span, sx, sy };
   }
@@ -328,29 +320,27 @@ function render({ model, el }) {
   /** The desk of the first program at work: its tiles slide there from where they lie; before the first step their places. */
   function drawDesk(now, step, places, { x, y, counts, beside, fs }) {
     const [kind, program, head, i, j] = all()[Math.max(0, step - 1)]?.[0] ?? [], phase = step ? kind : null;
-    const size = (beside ? 3.4 : 1.7) * fs, top = y + 1.9 * fs, tall = size + 3.9 * fs;
-    const has = ON_DESK[kind] ?? [], squares = has.length + (kind === "values" ? 0 : 1);
+    const size = 1.7 * fs, each = size + (beside ? 3.2 : 2.5) * fs, top = y + 1.7 * fs, at_ = top + 0.5 * fs;
+    const has = ON_DESK[kind] ?? [], scores = kind && kind !== "values";
     desk((add) => {
-      add("name", "text", { class: "fac-t-name", x, y: y + 1.1 * fs }, `on chip: what program ${program ?? ""} holds`);
-      add("desk", "rect", { class: "fac-tile-desk", x, y: top, width: Math.max(17 * fs, squares * (size + 0.7 * fs) + 0.9 * fs), height: tall, rx: 6 });
-      let at = x + 0.8 * fs;
+      const many = Math.min(now.block_q, now.n_q - i * now.block_q) * Math.min(now.block_k, now.n_k - j * now.block_k);
+      const says = !phase ? "empty until step 1" : `program ${program}${now.schedule === "naive" ? `, ${{ scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase]}` : ` has ${many} scores, none in HBM`}`;
+      add("name", "text", { class: "fac-t-name", x, y: y + 1.1 * fs }, `on chip: ${says}`);
+      add("desk", "rect", { class: "fac-tile-desk", x, y: top, width: (has.length + (scores ? 1 : 0)) * each + 0.6 * fs, height: size + fs, rx: 6 });
+      let at = x + 0.6 * fs;
       for (const t of has) {
         const slides = phase && drawn !== null && drawn !== step && (t === "k" || t === "v" || !step || all()[step - 2]?.[0]?.[1] !== program);
         const from = phase ? places[head].span(t, t === "q" || t === "o" ? i : j) : { x: at, y: 0 };
-        add(`${t} ${slides ? step : drawn === step ? "" : step}`, "rect", { class: `${phase ? `fac-edge fac-fill-${t}` : "fac-tile-pale"} ${slides && t !== "o" ? "fac-tile-slide" : ""}`, style: `--dx:${from.x - at}px;--dy:${from.y - top - 1.6 * fs}px`, x: at, y: top + 1.6 * fs, width: size, height: size });
-        add(`${t} name`, "text", { class: "fac-t-small", x: at + size / 2, y: top + 1.25 * fs, "text-anchor": "middle" }, `${t.toUpperCase()}${t === "q" || t === "o" ? i : j}`);
-        at += size + 0.7 * fs;
+        add(`${t} ${slides ? step : drawn === step ? "" : step}`, "rect", { class: `${phase ? `fac-edge fac-fill-${t}` : "fac-tile-pale"} ${slides && t !== "o" ? "fac-tile-slide" : ""}`, style: `--dx:${from.x - at}px;--dy:${from.y - at_}px`, x: at, y: at_, width: size, height: size });
+        add(`${t} name`, "text", { class: "fac-t-small", x: at + size + 0.3 * fs, y: at_ + 1.15 * fs }, `${t.toUpperCase()}${t === "q" || t === "o" ? i : j}`);
+        at += each;
       }
-      if (kind && kind !== "values") {
-        add("s", "rect", { class: phase ? "fac-edge fac-fill-s" : "fac-tile-pale", x: at, y: top + 1.6 * fs, width: size, height: size });
-        add("s name", "text", { class: "fac-t-small", x: at + size / 2, y: top + 1.25 * fs, "text-anchor": "middle" }, kind === "softmax" ? "S, P" : "S");
+      if (scores) {
+        add("s", "rect", { class: phase ? "fac-edge fac-fill-s" : "fac-tile-pale", x: at, y: at_, width: size, height: size });
+        add("s name", "text", { class: "fac-t-small", x: at + size + 0.3 * fs, y: at_ + 1.15 * fs }, kind === "softmax" ? "S, P" : "S");
       }
-      const scores = `${Math.min(now.block_q, now.n_q - i * now.block_q) * Math.min(now.block_k, now.n_k - j * now.block_k)} scores`;
-      const says = !phase ? "empty until step 1" : now.schedule === "naive" ? { scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase] : `${scores} here, none in HBM`;
-      add("says", "text", { class: phase && now.schedule === "naive" ? "fac-t-bad" : "fac-t-small", x: x + 0.8 * fs, y: top + size + 3.1 * fs }, says);
       drawCounts(add, now, step, { ...counts, fs });
     });
-    return tall + 2.4 * fs;
   }
 
   /** Rows loaded and written so far as bars, in the outline of what it comes to; a mark at each row once. */
@@ -358,14 +348,14 @@ function render({ model, el }) {
     const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
     const there = { q: now.heads * now.n_q, o: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k }; // K and V last: the guess about them stands on the axis
     const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(now.heads * Math.ceil(now.n_q / now.block_q) * now.n_k, ...Object.keys(there).flatMap((t) => [end[t], there[t]])); // of no mask, so that masks can be compared
-    const guess = model.get("guess"), asks = !step && now.schedule !== "naive", once_ = there.k * unit, tick = left + (guess || 1) * once_, top_ = y + 6.05 * fs, seam = y + 8.15 * fs, foot = y + 10.2 * fs; // above K, between K and V, below V
+    const guess = model.get("guess"), asks = !step && now.schedule !== "naive", once_ = there.k * unit, tick = left + (guess || 0.5) * once_, top_ = y + 6.05 * fs, seam = y + 8.15 * fs, foot = y + 10.2 * fs; // above K, between K and V, below V
     add("counts", "text", { class: "fac-t-name", x, y }, "rows moved between HBM and the chip, so far");
     add("axis", "path", { class: "fac-axis-strong", d: `M${left} ${y + 2 * fs}V${foot}H${x + w - 0.6 * fs}` });
     add("axis 0", "text", { class: "fac-t-soft", x: left, y: foot + 1.4 * fs, "text-anchor": "middle" }, "0");
     if (asks) add("guess bar", "rect", { class: "fac-tile-guess fac-tile-asks", x: left, y: top_, width: tick - left, height: foot - top_ - 0.1 * fs });
     if (guess && !asks && now.schedule !== "naive") add("guess", "path", { class: "fac-tile-guess", d: `M${tick} ${top_}V${foot + 0.35 * fs}` });
     Object.entries(there).forEach(([t, rows], i) => {
-      const top = y + (2.1 + 2.1 * i) * fs, tall = 1.6 * fs, again = step && end[t] > rows, tell = step ? [" rows", ""].map((unit) => `${moved[t]} of ${end[t]}${unit}`) : [asks && "kv".includes(t) ? "" : "0"];
+      const top = y + (2.1 + 2.1 * i) * fs, tall = 1.6 * fs, again = step && end[t] > rows, tell = step ? [...(again && step < all().length ? [" row loads, in the end"] : []), ` row ${t === "o" ? "writes" : "loads"}`, ""].map((unit) => `${moved[t]} of ${end[t]}${unit}`) : [asks && "kv".includes(t) ? "" : "0"];
       const first = left + (step ? Math.max(end[t], rows) : rows * unit < 1.6 * fs ? rows : 0) * unit + 0.6 * fs; // where it ends is not shown before the first step
       const fold = again && step >= all().length ? `${short(end[t] / rows, 2)} ×` : "", struck = guessed(now) && "kv".includes(t) && tick > first - 0.3 * fs; // the guess's line goes through: left or right of it
       const ways = struck ? [[first, tick - 0.3 * fs], [tick + 0.6 * fs, x + w]] : [[first, x + w]], long = (text) => 7.6 * text.length + 9.2 * fold.length + 0.4 * fs;
@@ -373,13 +363,11 @@ function render({ model, el }) {
       add(`count name ${t}`, "text", { class: "fac-t-name", x, y: top + 1.1 * fs }, `${t.toUpperCase()} ${t === "o" ? "written" : "loaded"}`);
       add(`end ${t}`, "rect", { class: `fac-tile-end fac-fill-${t}`, x: left, y: top, width: step ? end[t] * unit : 0, height: tall }, `${end[t]} rows at the end`);
       add(`count ${t}`, "rect", { class: `fac-fill-${t}`, x: left, y: top, width: moved[t] * unit, height: tall });
-      if (t === "q" || t === "k") add(`there ${t}`, "path", { class: "fac-tile-rail", d: `M${left + rows * unit} ${t === "q" ? y + 2 * fs : top_}V${t === "q" ? top_ : foot}` }, `${rows} rows there are`);
+      if (t === "q" || t === "k") add(`there ${t}`, "path", { class: "fac-tile-once", d: `M${left + rows * unit} ${t === "q" ? y + 2 * fs : top_}V${t === "q" ? top_ : foot}` }, `${rows} rows there are`);
       add(`says count ${t}`, "text", { class: again ? "fac-t-soft" : "fac-t-small", x: at, y: top + 1.1 * fs }, says);
       add(`times ${t}`, "text", { class: "fac-t-name", x: at + 7.6 * says.length + 0.4 * fs, y: top + 1.1 * fs }, fold);
     });
     add("counts once", "text", { class: "fac-t-small", x: left + there.q * unit, y: y + 1.6 * fs, "text-anchor": "middle" }, "each row once");
-    const key_ = left + there.q * unit + 4 * fs;
-    add("counts key", "text", { class: "fac-t-soft", x: key_, y: y + 1.6 * fs }, step && key_ + wide("dashed: by the end", 0.8 * fs) < x + w ? "dashed: by the end" : "");
     const yours = !asks && guessed(now) ? `you: ${short(guess, 3)} ×` : "", every = [1, 2, 5, 10, 20, 50, 100].find((k) => k * once_ > 2.6 * fs) ?? 200;
     if (now.schedule !== "naive") for (let k = every; left + k * once_ < x + w - 1.2 * fs; k += every) { // on, past the end: where they stop tells nothing
       const at = left + k * once_, free = !yours || Math.abs(at - tick) > wide(yours, 0.87 * fs) / 2 + 1.2 * fs;

@@ -163,7 +163,7 @@ function render({ model, el }) {
     said = `${at} ${head.textContent}. ${what}`;
     bar.follow(said);
     const dragged = Object.keys(model.get("changed")).length || model.get("order").some((tile, i) => tile !== i);
-    back.classList.toggle("fac-step-none", !dragged); // its place stays
+    back.hidden = !dragged;
     picture.draw();
     if (code.facShown !== all.wrong) drawCode((code.facShown = all.wrong));
     const current = place < 0 ? 0 : place >= nTiles ? LINES.length + 2 : line + 1;
@@ -191,6 +191,12 @@ function render({ model, el }) {
     return [`Tile ${place + 1} of ${nTiles}:`, `${LINES[line - 1][1]}${says[line - 1]}`];
   }
 
+  /** The weight of the score that the picture follows: the highest one under m. */
+  function followed(scores, m) {
+    const best = Math.max(...scores.filter((s) => s < m));
+    return best > -Infinity ? `A score ${under(best, m).is.slice(1)} below m weighs ${short(Math.exp(best - m), 3)}` : "A score at m weighs 1";
+  }
+
   /** What has just happened, in a line. */
   function headline({ scores, sequence, right, column, slip, wrong, truth }, place, line) {
     const x = (y) => short(y, 3);
@@ -203,8 +209,8 @@ function render({ model, el }) {
       `${name.replace("t", "T")} comes: ${stop - first > 1 ? `keys ${first} to ${stop - 1}` : `key ${first}`}`,
       top === -Infinity ? `Every key of ${name} is masked` : `The highest score of ${name} is ${x(top)}`,
       m > old ? (place && old > -Infinity ? `m, the largest score so far, rises from ${x(old)} to ${x(m)}` : `m = ${x(m)}, the largest score so far`) : `m stays ${x(m)}: no score of ${name} is larger`,
-      !place || old === -Infinity ? "Nothing is summed yet that could shrink" : by < 1 ? `m rose, so ℓ and O both shrink: × ${short(by, 4)}` : "m did not rise: the sums stay as large",
-      `A score at m = ${x(m)} weighs 1; the further below, the less`,
+      !place || old === -Infinity ? "Nothing is summed yet that could shrink" : by < 1 ? `m rose by ${x(m - old)}, so ℓ and O both shrink: × exp(−${x(m - old)})` : "m did not rise: the sums stay as large",
+      followed(scores.slice(first, stop), m),
       `ℓ gets the weights of ${name}: ${x(right.added.l[place])} more`,
       `O gets their values, weighted: ${x(right.added.o[place])} ${right.added.o[place] < 0 ? "added" : "more"}`,
     ][line - 1];

@@ -47,10 +47,10 @@ function stepperPicture(model, data, now, says) {
 
   function drawPicture(width, fs) {
     const all = now(), { place, line } = position(Math.min(model.get("step"), last), nTiles), two = width < 45 * fs;
-    const at = { all, place, line, fs, two, tall: (two ? 10 : 12) * fs, end: place >= nTiles };
-    const gaps = [2.2, 2.8, two ? 0.6 : 2.2].map((n) => n * fs), room = two ? width - 1 : 0.54 * width, foot = 4.3 * fs, head = 2.6 * fs;
+    const at = { all, place, line, fs, two, tall: (two ? 8.2 : 12) * fs, end: place >= nTiles, ...pileWidths(all, two ? width : 0.43 * width, fs) };
+    const gaps = [2.2, 2.8, two ? 0.6 : 2.2].map((n) => n * fs), room = two ? width - 1 : 0.54 * width, foot = two ? 4.3 * fs : at.low + 2.05 * fs, head = 2.6 * fs;
     picture.svg.classList.toggle("fac-held", Boolean(picture.svg.facHeld));
-    const parts = two ? [1.55, 1.05, 1.05, 1.65] : [1.25, 1.1, 1.1, 1.85], unit = (room - sum(gaps)) / sum(parts), y = two ? 2 * head + at.tall + foot + 2 * fs : head;
+    const parts = two ? [1.55, 1.05, 1.05, 1.65] : [1.25, 1.1, 1.1, 1.85], unit = (room - sum(gaps)) / sum(parts), y = two ? head + at.tall + at.low + 4.7 * fs : head;
     let x = width - room - 1; // its frame stays whole
     const places = parts.map((size, i) => {
       const box = { x, w: size * unit, y };
@@ -78,6 +78,13 @@ function stepperPicture(model, data, now, says) {
     if (follow) picture.svg.querySelector(`[data-key="${held}"]`).focus();
     follow = false;
     return y + at.tall + foot + 0.7 * fs;
+  }
+
+  /** The pixels of a key and between tiles; whether V has room for its numbers below the scores (else bars); how far the tiles' names are below. */
+  function pileWidths({ sequence }, w, fs) {
+    const label = 5.1 * fs, keys = sum(sequence.map((i) => data.tiles[i][1] - data.tiles[i][0])), apart = keys > 12 ? 1.1 : 0.75, unit = (w - label) / (keys + apart * nTiles);
+    const told = data.columns === 1 && values.every(([v]) => wide(`V = ${short(v, 3)}`, 0.87 * fs) < unit + 2);
+    return { label, apart, unit, told, low: (told ? 2.25 : 4.2) * fs };
   }
 
   /** Pixels for one of ℓ or of O, with room for what lies below 0; a slip has room as far as 1.6 times the right one. */
@@ -110,20 +117,26 @@ function stepperPicture(model, data, now, says) {
   const heading = (add, key, text, { x, y, fs }) => add(`${key} name`, "text", { class: "fac-t-name", x, y: y - 1.3 * fs }, text);
 
   /** The scores tile by tile in the order visited, and the line of the maximum so far. */
-  function drawPiles({ all, place, line, fs, x, w, y, tall, end, link, tied }) {
+  function drawPiles({ all, place, line, fs, x, w, y, tall, end, link, tied, label, apart, unit, told, low: low_V }) {
     const { scores, sequence, right, slip } = all, lengths = sequence.map((i) => data.tiles[i][1] - data.tiles[i][0]);
-    const label = 5.1 * fs, apart = sum(lengths) > 12 ? 1.1 : 0.75, unit = (w - label) / (sum(lengths) + apart * nTiles), base = y + tall, rise = tall / (high - low), ground = low < 0 && high > 0 ? -low * rise : 0;
+    const base = y + tall, rise = tall / (high - low), ground = low < 0 && high > 0 ? -low * rise : 0;
+    const [topV, lowV] = bounds(all.column).map((v, i) => (i ? Math.min(0, v) : Math.max(0, v)));
+    const riseV = (2.2 * fs) / (topV - lowV || 1), zeroV = base + 0.8 * fs + topV * riseV;
     const slots = [], knobs = [], caps = [], labels = [], unders = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
+    const m = stateAt(right, Math.min(model.get("step"), last), nTiles, -Infinity).m;
     let left = x + label + 0.2 * unit + 1.5;
     piles((add) => {
       const title = `scores of query ${model.get("row")}`;
       heading(add, "scores", title, { x, y, fs });
       if (!data.fixed) add("drag", "text", { class: "fac-t-small fac-t-hand", x: x + wide(title, 1.12 * fs) + fs, y: y - 1.3 * fs }, "↕ drag any bar");
+      if (!told) add("v says", "text", { class: "fac-t-small", x: x + label - 0.5 * fs, y: zeroV + 0.3 * fs, "text-anchor": "end" }, data.columns > 1 ? `V, col. ${all.column}` : "V");
+      if (!told) add("v zero", "path", { class: "fac-axis", d: `M${x + label} ${zeroV}h${w - label}` });
       if (ground) add("zero", "path", { class: "fac-axis", d: `M${x + label} ${base - ground}h${w - label}` });
       sequence.forEach((tile, i) => {
         const [first, stop] = data.tiles[tile], highest = scores.indexOf(Math.max(...scores.slice(first, stop)), first), long = lengths[i] * unit, here = i === place, gone = i < place, next = place < 0 && !i, near = here || next || end;
+        const left_ = left;
         slots.push([left, left + long]);
-        add(`plate ${tile}`, "rect", { class: `fac-step-plate ${here ? "fac-now" : gone ? "fac-folded" : next ? "fac-next" : ""}`, x: left - 0.2 * unit, y: y - 0.4 * fs, width: long + 0.4 * unit, height: tall + 3.1 * fs, rx: 6 });
+        add(`plate ${tile}`, "rect", { class: `fac-step-plate ${here ? "fac-now" : gone ? "fac-folded" : next ? "fac-next" : ""}`, x: left - 0.2 * unit, y: y - 0.4 * fs, width: long + 0.4 * unit, height: tall + 0.9 * fs + low_V, rx: 6 });
         for (let k = 0; k < lengths[i]; k += 1) {
           const key = first + k, score = scores[key], bx = left + (k + 0.12) * unit, bw = 0.76 * unit, cx = bx + bw / 2;
           const small = (name, text, cls, at) => wide(text, 0.87 * fs) < unit + 2 && add(`${name} ${tile} ${k}`, "text", { class: cls, x: cx, y: at, ...middle }, text);
@@ -139,26 +152,27 @@ function stepperPicture(model, data, now, says) {
               if (!crossed(y)) add(`s ${tile}`, "text", { class: "fac-t-small", x: Math.max(slots[i][0] + long / 2, Math.min(slots[i][1] - long / 2, cx)), y, ...middle }, text);
               else add(`s ${tile}`, "text", { class: "fac-t-small", x: cx + (right ? 0.7 : -0.7) * fs, y: base - top + 0.35 * fs, "text-anchor": right ? "start" : "end" }, text);
             });
+            if (!numbers && !near && !gone && key === highest && score > m) labels.push(() => add(`above ${tile}`, "text", { class: "fac-t-small", x: Math.max(left_ + 2 * fs, cx), y: base - top - 0.5 * fs, ...middle }, `${short(score, 3)} > m`)); // what is to come
             if (numbers) labels.push(() => small("s", short(score, 3), near ? "fac-t-small" : "fac-t-soft", base - top + (up > 0 ? -0.35 * fs : fs) - (knob ? up * 15 : 0)));
             if (here && line === DONE.p && all.right.m[place] > -Infinity) unders.push({ score, end: base - top, at: numbers ? bx + 0.8 * bw : cx, plate: slots[i], tied: k === tied });
           }
-          if (data.columns === 1) small("v", `V = ${short(values[key][0], 3)}`, "fac-t-soft", base + fs);
+          if (told) small("v", `V = ${short(values[key][0], 3)}`, "fac-t-soft", base + fs);
+          else add(`v ${tile} ${k}`, "rect", { class: `fac-fill-v fac-step-v ${gone ? "fac-gone" : near ? "" : "fac-later"}`, x: bx, y: zeroV - Math.max(0, values[key][all.column]) * riseV, width: bw, height: Math.max(1, Math.abs(values[key][all.column]) * riseV) });
           if (!data.fixed && score !== -Infinity) handle(add, { tile, k, key, score, x: left + k * unit, y, w: unit, tall, base, rise });
         }
-        const name = letter(tile), sign = gone ? " ✓" : "", line_ = base + (data.columns === 1 ? 2.25 : 1.6) * fs;
-        const text = [...(gone ? [`tile ${name}, forgotten`, `${name}, forgotten`] : []), `tile ${name}${sign}`, `${name}${sign}`].find((words) => wide(words, 0.87 * fs) + 1.6 * fs < long + 0.3 * unit) ?? "", from = left + (long - wide(text, 0.87 * fs) + 1.2 * fs) / 2;
+        const name = letter(tile), sign = gone ? " ✓" : "", line_ = base + low_V;
+        const text = [`tile ${name}${sign}`, `${name}${sign}`].find((words) => wide(words, 0.87 * fs) + 1.6 * fs < long + 0.3 * unit) ?? "", from = left + (long - wide(text, 0.87 * fs) + 1.2 * fs) / 2;
         add(`colour ${tile}`, "circle", { class: "fac-edge", style: paint(tile), cx: text ? from - 0.7 * fs : left + long / 2, cy: line_ - 0.32 * fs, r: 0.36 * fs });
         add(`name ${tile}`, "text", { class: here ? "fac-t-small fac-t-name" : "fac-t-small", x: from, y: line_ }, text);
         if (!data.fixed && nTiles > 1) {
-          add(`move ${tile}`, "rect", { class: "fac-grab fac-across", "data-tile": tile, x: left, y: base + 0.2 * fs, width: long, height: 2.5 * fs }, `tile ${name}: drag it to another place`, (px) => {
+          add(`move ${tile}`, "rect", { class: "fac-grab fac-across", "data-tile": tile, x: left, y: base + 0.2 * fs, width: long, height: low_V + 0.3 * fs }, `tile ${name}: drag it to another place`, (px) => {
             const to = slots.findIndex(([a, b]) => px >= a && px <= b);
             if (to >= 0) moveTile(tile, to);
           });
         }
-        if (here || next) add("link", "path", { class: `fac-step-link ${next ? "fac-next" : ""}`, d: link(tied < 0 || numbers ? left + long / 2 : left + (tied + 0.5) * unit, y + tall + 2.7 * fs) });
+        if (here) add("link", "path", { class: "fac-step-link", d: link(tied < 0 || numbers ? left + long / 2 : left + (tied + 0.5) * unit, base + 0.5 * fs + low_V) });
         left += long + apart * unit;
       });
-      const state = stateAt(right, Math.min(model.get("step"), last), nTiles, -Infinity), m = state.m;
       const level = (v) => base - Math.max(0, Math.min(tall, (v - low) * rise)), edge = x + label - 0.4 * fs;
       if (m > -Infinity) add("m", "rect", { class: "fac-step-m", x: edge, y: level(m) - 1, width: w - label + 0.4 * fs, height: 2 });
       if (m > -Infinity) add("m says", "text", { class: "fac-t-small fac-t-name", x: edge - 0.2 * fs, y: level(m) + 0.3 * fs, "text-anchor": "end" }, fits([`m = ${short(m, 3)}`, `m ${short(m, 3)}`], label - 0.4 * fs, 0.87 * fs));
@@ -226,17 +240,17 @@ function stepperPicture(model, data, now, says) {
   }
 
   /** What the tile's keys count against m, on the very scale of ℓ: together they are what ℓ gets. */
-  function drawDesk(add, { all, place, line, fs, two, x, w, y, tall, end, scale, tied, named }) {
+  function drawDesk(add, { all, place, line, fs, two, x, w, y, tall, end, scale, tied, named, low: low_ }) {
     const { sequence, right, slip } = all, base = y + tall, here = Math.max(0, place), tile = sequence[here], shown = place >= 0 && line >= DONE.p, one = base - scale.unit;
     heading(add, "desk", fits(["weights p", "weights"], w + fs), { x, y, fs }); // not into the heading of ℓ
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
     const p = right.p[here] ?? [], unit = w / p.length, wrong = slip?.p[here], waits = [["p = exp(s − m)", "exp(s − m)"], end ? ["forgotten"] : line < DONE.m ? ["once m is known", "after m"] : ["still to come", "to come"]];
     if (!shown) waits.forEach((words, i) => add(`desk waits ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: base - 0.5 * tall + 1.2 * i * fs, ...middle }, fits(words, w, 0.87 * fs)));
     if (end) return;
-    add("desk says", "text", { class: "fac-t-small", x: x + w / 2, y: base + (two ? 2.3 : 4.3) * fs, ...middle }, fits([`tile ${letter(tile)}’s, then forgotten`, "then forgotten", "forgotten"], w + 2.2 * fs, 0.87 * fs));
+    add("desk says", "text", { class: "fac-t-small", x: x + w / 2, y: base + (two ? 2.3 * fs : low_ + 2.05 * fs), ...middle }, fits([`tile ${letter(tile)}’s, then forgotten`, "then forgotten", "forgotten"], w + 2.2 * fs, 0.87 * fs));
     axis(add, "p", x, base, tall, { unit: scale.unit, deep: 0 }, fs, 1);
     if (shown && scale.unit > 1.2 * fs) add("desk one", "path", { class: "fac-step-m-old", d: `M${x} ${one}h${w}` });
-    if (shown && scale.unit > 1.2 * fs && Math.max(...p) < 0.6 && !two) add("desk one says", "text", { class: "fac-t-soft", x: x + w, y: one - 0.4 * fs, "text-anchor": "end" }, "a score at m");
+    if (shown && scale.unit > 1.2 * fs && Math.max(...p) < 0.6 && !two) add("desk one says", "text", { class: "fac-t-soft", x: x + w, y: one - 0.4 * fs, "text-anchor": "end" }, "at m");
     p.forEach((value, k) => {
       const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * scale.unit), text = weight(value);
       if (!shown) return;
@@ -244,7 +258,7 @@ function stepperPicture(model, data, now, says) {
       add(`p ${tile} ${k}`, "rect", { class: `fac-edge fac-step-bar ${here_ ? "fac-step-tied" : ""}`, style: paint(tile), x: bx, y: base - up, width: bw, height: up }, `p of key ${data.tiles[tile][0] + k}: ${short(value, 5)}`);
       if (wrong && wrong[k] !== value) add(`p wrong ${tile} ${k}`, "rect", { class: "fac-step-ghost fac-step-bad", x: bx, y: base - Math.min(tall, finiteOr0(wrong[k]) * scale.unit), width: bw, height: Math.min(tall, finiteOr0(wrong[k]) * scale.unit) });
       if (here_) {
-        const says = [`exp(${under(all.scores[data.tiles[tile][0] + k], right.m[here]).is})`, `= ${short(value, 3)}`], rows = wide(says.join(" "), 0.87 * fs) < w + 1.2 * fs ? [says.join(" ")] : says, half = wide(rows[0], 0.87 * fs) / 2, over = up + 0.4 * fs, low = over < scale.unit && over + 1.1 * rows.length * fs > scale.unit ? one - 0.4 * fs : base - over; // not on the line at 1
+        const says = [`exp(${under(all.scores[data.tiles[tile][0] + k], right.m[here]).is})`, `= ${short(value, 3)}`], rows = wide(says.join(" "), 0.87 * fs) < w ? [says.join(" ")] : says, half = wide(rows[0], 0.87 * fs) / 2, over = up + 0.4 * fs, low = over < scale.unit && over + 1.1 * rows.length * fs > scale.unit ? one - 0.4 * fs : base - over; // not on the line at 1
         rows.forEach((row, i) => add(`tied says ${i}`, "text", { class: "fac-t-small fac-t-name", x: Math.max(x + half + 2, Math.min(x + w - half, bx + bw / 2)), y: low - 1.1 * (rows.length - 1 - i) * fs, ...middle }, row));
       }
       if (named) add(`p says ${tile} ${k}`, "text", { class: "fac-t-small", x: bx + bw / 2, y: base + 1.1 * fs, ...middle }, text);
@@ -269,7 +283,7 @@ function stepperPicture(model, data, now, says) {
       add("l next", "rect", { class: "fac-step-ghost", x, y: from - size, width: w, height: size });
       add("l next says", "text", { class: "fac-t-small", x: x + w / 2, y: size > 1.3 * fs ? from - size / 2 + 0.3 * fs : from - size - 0.4 * fs, ...middle }, `+ ${short(more, 3)}`);
     }
-    if (last_ < 0) return says("total right", "0", 1.1);
+    if (last_ < 0) return add(`${what} waits`, "text", { class: "fac-t-soft", x: x + w / 2, y: base - 0.5 * tall, ...middle }, "still 0");
     const pillar = (run, bx, bw, bad) => {
       let up = 0, down = 0, top = base;
       run.parts[what][last_].forEach((share, i) => {
@@ -294,7 +308,7 @@ function stepperPicture(model, data, now, says) {
     if (slip) says("total slip", `✗ ${total(pillar(slip, x + 0.54 * w, half, true))}`, 2.3, "fac-t-bad");
     if (alpha < 1) {
       const before = value(right, place - 1) * scale.unit, shown = fresh ? before : before * alpha, size = Math.abs(shown), gone = Math.abs(before) - Math.abs(before * alpha), up = before >= 0;
-      const on = shrinks && !slip && gone > 2 * fs && Math.abs(before) > 3.8 * fs; // what goes has room for its words
+      const on = shrinks && !slip && gone > 2 * fs && Math.abs(before) > 3.2 * fs; // what goes has room for its words
       if (shrinks && gone > 1) add(`${what} gone`, "path", { class: "fac-step-gone-part", d: hatching(x, up ? base - Math.abs(before) : base + size, half, gone, 7) });
       if (on) chip(add, `${what} shrinks`, `× ${short(alpha, 4)}`, x + half / 2, up ? base - Math.abs(before) + fs : base + size + gone - fs, fs);
       add(`${what} ghost`, "rect", { class: "fac-step-ghost", x, y: Math.max(y - 0.6 * fs, shown >= 0 ? base - size : base), width: half, height: Math.min(size, tall) });
@@ -347,7 +361,7 @@ function stepperPicture(model, data, now, says) {
     else add("end says", "text", { class: "fac-t-soft", x: x + w / 2, y: y + tall + 2.3 * fs, ...middle }, end ? (other ? "as in the order given" : "as all at once") : "O / ℓ");
     const free = [level(b) + 1.2 * fs, level(a) - 1.7 * fs].find((at) => right.means.slice(0, shown).every((v) => Math.abs(level(v) - at - 0.2 * fs) > 1.7 * fs)); // on no dot
     const alike = place > 0 && !end && line === DONE.alpha && right.alpha[place] < 1; // both sums shrink, and their quotient stands
-    if (!end && !slip && free && level(a) - level(b) > 4 * fs) (alike ? (wide("unchanged: both", 0.9 * fs) < w ? ["unchanged: both", "shrink alike"] : ["unchanged:", "both sums", "shrink"]) : [fits(["any average of V", "any average"], w, 0.8 * fs), fits(["lies in this box", "lies here"], w, 0.8 * fs)]).forEach((text, i) => add(`band says ${i}`, "text", { class: alike ? "fac-t-small fac-t-name" : "fac-t-soft", x: x + w / 2, y: free + 1.1 * i * fs, ...middle }, text));
+    if (!end && !slip && free && level(a) - level(b) > 4 * fs) (alike ? (wide("unchanged: both", 0.9 * fs) < w ? ["unchanged: both", "shrink alike"] : ["unchanged"]) : [fits(["any average of V", "any average"], w, 0.8 * fs), fits(["lies in this box", "lies here"], w, 0.8 * fs)]).forEach((text, i) => add(`band says ${i}`, "text", { class: alike ? "fac-t-small fac-t-name" : "fac-t-soft", x: x + w / 2, y: free + 1.1 * i * fs, ...middle }, text));
   }
 
   return picture;
