@@ -144,7 +144,12 @@ def _draw_area(
         look = {"facecolor": "none", "edgecolor": colour, "linewidth": 2}
         level = min(tall, (limit or 0) / wide)
         axes.fill_between([x, x + wide], 0, level, color=colour, alpha=0.18, lw=0)
-        beyond = {"facecolor": "none", "edgecolor": colour, "hatch": "//", "linewidth": 0}
+        beyond: dict[str, Any] = {
+            "facecolor": "none",
+            "edgecolor": colour,
+            "hatch": "//",
+            "linewidth": 0,
+        }
         axes.add_patch(Polygon(
             [(x, level), (x, tall), (x + wide, tall), (x + wide, level)], **beyond
         ))  # fmt: skip
