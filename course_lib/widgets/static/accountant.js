@@ -104,6 +104,7 @@ const SMALL = 108; // pixels: below a smaller S hangs its handle, with its words
 const LETTER = 14; // pixels: from this width on a strip has its letter under it
 const LIST = 5; // lines: so tall are strips with their letters beside them
 const NARROW = 110; // pixels: a lane is not narrower
+const thousands = (n) => (n >= 65536 && n % 1024 === 0 ? `${n / 1024}k` : `${n}`); // as the plot over N has them
 const plainly = (label) => label.replace(/ \(.*/, "");
 const LIMITS = { overhead: "launches set", traffic: "traffic sets", arithmetic: "arithmetic sets" };
 const TURN = ["q", "k", "s", "s_scaled", "p", "v", "o"]; // the order in which naive code makes its trips
@@ -283,10 +284,11 @@ function render({ model, el }) {
    * takes longest, launches or arithmetic. The longer of the two decides.
    */
   function drawClock(paces, alike, tall) {
-    const big = get("presenter"), size = big ? 19 : 13, rows = lanes.map((l, i) => ({ l, ...paces[i] })).filter((_, i) => !alike || i !== 1);
+    const rows = lanes.map((l, i) => ({ l, ...paces[i] })).filter((_, i) => !alike || i !== 1), roomy = tall / rows.length > 70 && width() > 700;
+    const size = get("presenter") ? 19 : roomy ? 15 : 13;
     const most = Math.max(...rows.map((row) => row[row.limit])), chip = get("gpu"), layers = get("layers");
     const left = Math.max(...lanes.map((l) => wide(plainly(l.model.label), size))) + 10, scale = (width() - left - wide("arithmetic: 1.11 ms", size)) / most;
-    const head = 1.8 * size, each = (tall - head) / rows.length, high = Math.min(each / 2 - 3, 0.38 * each, 3 * size);
+    const head = 1.8 * size, each = (tall - head) / rows.length, high = Math.min(each / 2 - 3, 0.38 * each, 2.2 * size);
     renew(clock, { height: tall, "font-size": `${size}px`, "aria-label": `Least time on ${chip}. ${rows.map((row) => `${row.l.label.textContent}: ${milliseconds(1000 * row[row.limit])}, set by ${row.limit === "overhead" ? "launches" : row.limit}`).join("; ")}.` });
     clocked((add) => {
       const waits = rows.some((row) => row.overhead > row.arithmetic);
@@ -380,7 +382,7 @@ function render({ model, el }) {
     function place({ rect, score, says }, at) {
       const w = px(at.wide), t = px(at.tall), named = inside(at), again = at.kind === "pile" && values.K_rows > shape.n;
       const key = [at.x, at.y, at.wide, at.tall].map((x) => px(x).toFixed(3)).join();
-      const how = at.direction === "read" ? "read" : "write", full = `${how} ${score ?? at.tensor.toUpperCase()}${again ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`;
+      const how = at.direction === "read" ? "read" : "write", full = `${how} ${score ?? at.tensor.toUpperCase()}${again && px(at.wide) > 14 * letter_ ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`;
       const tiles = named ? 1 : fitting(at, score), alone = tiles < 2 || at.x > 0; // of a pair the second, which lies on the first, has the letter for both
       write(says, named ? full : (score ?? ""));
       if (rect.facDrawn === key) return; // a change of scale often leaves it
@@ -395,7 +397,7 @@ function render({ model, el }) {
     const hangs = px(extent(trips(handled, values), "y")) + 0.9 * line, held = { cx: corner, cy: small ? hangs : corner };
     renew(around, { width: corner, height: corner });
     renew(lead, { d: small ? `M${corner} ${corner}V${hangs}` : "" });
-    const said = handleSays(handled.svg, "n", small ? 1e3 : ((corner - 24) * 7) / letter_, `N = ${shape.n}`, `N ${shape.n}`), long_ = 0.9 * wide(said, big ? 19 : 13) + 10;
+    const said = handleSays(handled.svg, "n", small ? 1e3 : ((corner - 24) * 7) / letter_, `N = ${thousands(shape.n)}`, `N ${thousands(shape.n)}`), long_ = 0.9 * wide(said, big ? 19 : 13) + 10;
     const aside = corner + 13 + long_ < column + gap; // else under the handle
     renew(drag, small ? { x: aside ? corner + 14 : Math.max(0, Math.min(corner - long_ / 2, column - long_)), y: hangs + (aside ? 5 : 1.5 * line), class: "fac-t-hand fac-trip fac-left" } : { x: corner - 16, y: corner - 12, class: "fac-t-hand fac-trip fac-on-tag fac-t-end" });
     renew(tag, { x: corner - 11 - long_, y: corner - 11 - 1.1 * line, width: long_, height: 1.3 * line, visibility: small || !said ? "hidden" : "visible" });
@@ -413,7 +415,7 @@ function render({ model, el }) {
     const [first] = lanes, under = first.never && trips(first, values)[0].x && px(shape.n) <= 5.5 * line && !lying(values) ? 4.2 : trips(first, values).some((at) => px(at.wide) >= LETTER && !inside(at)) ? 1.6 : 0.7; // lines below the areas
     ruler.setAttribute("transform", `translate(0 ${px(Math.max(extent(rooms[0], "y"), extent(trips(first, values), "y"))) + under * line})`);
     bar.setAttribute("d", `M1 0v8h${long}v-8`);
-    write(barText, `${rows >= 1 ? rows : `1/${1 / rows}`}${narrow ? "" : ` number${rows > 1 ? "s" : ""}`}`);
+    write(barText, `${rows >= 1 ? thousands(rows) : `1/${1 / rows}`}${narrow ? "" : ` number${rows > 1 ? "s" : ""}`}`);
     barText.setAttribute("x", long + 8);
     const heads = values.H > 1 ? `all ${values.H} heads` : "one head", strips = lanes.some((l) => l.trips.some(({ score }) => score));
     write(legend, `${values.H * get("layers") > 1 ? `Bytes: ${heads}${get("layers") > 1 ? ` of ${get("layers")} layers` : ""}. Areas: one head` : "Bytes and areas: one head"}. ${strips ? "Squares: S and P, N × N numbers, left written, right read. Strips: " : ""}Q, K, V and O, N × d.`);
