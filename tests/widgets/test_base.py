@@ -148,7 +148,7 @@ def test_text_has_contrast_in_both_themes(mount, name, dark):
             let ground = n;
             const clear = (g) => getComputedStyle(g).backgroundColor === 'rgba(0, 0, 0, 0)';
             while (ground.parentElement && clear(ground)) ground = ground.parentElement;
-            const flag = n.closest('.fac-race-unset'); // its words stand on its cloth
+            const flag = n.matches('.fac-race-ask') && n.parentNode; // it stands on its cloth
             const paint = getComputedStyle(n);
             const ink = n.namespaceURI.endsWith('svg') ? paint.fill : paint.color;
             const under = flag ? getComputedStyle(flag.querySelector('.fac-race-grab')).fill

@@ -108,7 +108,6 @@ function render({ model, el }) {
     lane.flagText = null;
     const [sx, sy, anchor] = !planted ? [x + inside + 0.6 * fs, top + 0.67 * tall, "start"] : stacked ? [tw, lane.named, "end"] : [x + 1.12 * far, top + 0.65 * tall, left ? "end" : "start"];
     const says = text(sx, sy, "fac-race-verdict", null, { "text-anchor": anchor }, (node) => (lane.flagText = node));
-    renew(lane.flagged, { class: planted ? "" : "fac-race-unset" });
     renew(lane.nameText, { display: lane.led ? "none" : "inline" });
     patch(lane.flagged, clock && !planted ? [] : [
       v("path", { class: "fac-race-flag", d: `M${x} ${y + tape}V${top}` }), grab,
