@@ -16,65 +16,46 @@ from course_lib.style.palette import hex_of
 
 _SHEET = f"""<style>
 .fac-path {{ font: 15px/1.4 system-ui, sans-serif; container-type: inline-size;
-  max-width: 1100px; padding: 2px; }}
+  max-width: 1260px; padding: 2px; }}
 .fac-path p {{ margin: 4px 0 18px; }}
-.fac-path p strong {{ font-size: 1.25em; }}
 .fac-path a {{ color: inherit; }}
+.fac-path p strong {{ display: inline-block; padding: 5px 14px 6px; margin-bottom: 6px;
+  border-radius: 6px; background: {hex_of("hand")}; color: #fff; font-size: 1.2em; }}
+.fac-path p strong > a {{ text-decoration: none; }}
 .fac-path p small {{ font-size: 15px; font-weight: 400; white-space: nowrap; opacity: 1; }}
-.fac-path p strong > a {{ text-decoration: none; display: inline-block; padding: 1px 10px 2px;
-  border-radius: 6px; border: 2px solid {hex_of("hand")}; background: {hex_of("hand")}1f; }}
-.fac-path ol {{ list-style: none; display: grid; margin: 0; padding: 0;
-  grid-template-columns: repeat(var(--fac-across), 1fr); gap: 44px 0; }}
-.fac-path li {{ position: relative; padding: 0 10px 0 0; margin: 0; font-size: 13px; }}
-.fac-path li::before {{ content: ""; position: absolute; left: 0; right: 0; top: 13px;
-  border-top: 3px solid var(--fac-way); }}
-.fac-path li:last-child::before {{ right: calc(100% - 14px); }}
+.fac-path ol {{ list-style: none; display: grid; grid-template-columns: minmax(0, 1fr); margin: 0;
+  padding: 0; column-gap: 64px; }}
+.fac-path li {{ position: relative; display: grid; grid-template-columns: 38px 1fr 160px;
+  column-gap: 8px; align-items: center; min-height: 34px; margin: 0; padding: 0; }}
+.fac-path li::before {{ content: ""; position: absolute; left: 13px; top: 0; height: 100%;
+  border-left: 3px solid var(--fac-way); }}
 .fac-path li.fac-done::before {{ border-color: currentColor; }}
+.fac-path li:first-child::before {{ top: 14px; }}
+.fac-path li:last-child::before {{ height: 14px; }}
 .fac-path b {{ position: relative; display: grid; place-items: center; width: 28px; height: 28px;
-  border-radius: 50%; margin-bottom: 6px; background: var(--jp-layout-color0, Canvas);
+  border-radius: 50%; background: var(--jp-layout-color0, Canvas); font-size: 13px;
   border: 3px solid color-mix(in srgb, currentColor 45%, transparent); box-sizing: border-box; }}
 .fac-path .fac-done > b {{ border-color: currentColor;
   background: color-mix(in srgb, currentColor 22%, var(--jp-layout-color0, Canvas)); }}
-/* the turn: down behind the last of a row, back in the gap, down to the first of the next */
-.fac-path :is(.fac-turn, .fac-on)::after {{ content: ""; position: absolute;
-  border: 0 solid var(--fac-way); }}
-.fac-path .fac-turn::after {{ right: 0; width: 12px; top: 13px; bottom: -24px;
-  border-width: 3px 3px 3px 0; border-radius: 0 12px 12px 0; }}
-.fac-path .fac-turn::before {{ right: 12px; }}
-.fac-path .fac-on::after {{ left: 12px; width: calc(100% * var(--fac-across) - 24px); top: -23px;
-  height: 23px; border-width: 3px 0 0 3px; border-radius: 12px 0 0 0; }}
-.fac-path li.fac-done.fac-turn::after, .fac-path li.fac-done + .fac-on::after {{
-  border-color: currentColor; }}
 .fac-path {{ --fac-way: color-mix(in srgb, currentColor 30%, var(--jp-layout-color0, Canvas));
   --fac-next: color-mix(in srgb, {hex_of("hand")} 60%, currentColor); }}
 .fac-path .fac-here > b {{ border-color: var(--fac-next);
   box-shadow: 0 0 0 3px {hex_of("hand")}55; }}
-.fac-path span {{ display: flex; flex-wrap: wrap; margin: 2px 0 0 -5px;
-  max-width: calc(24px * var(--fac-dots)); }}
-.fac-path span > * {{ width: 24px; height: 24px; display: grid; place-items: center; }}
+.fac-path span {{ display: flex; flex-wrap: wrap; }}
+.fac-path span > * {{ width: 20px; height: 24px; display: grid; place-items: center; }}
 .fac-path i {{ width: 13px; height: 13px; border-radius: 50%; box-sizing: border-box;
   border: 2px solid color-mix(in srgb, currentColor 60%, transparent); }}
 .fac-path i.fac-passed {{ background: currentColor; border-color: currentColor; }}
 .fac-path i.fac-next {{ border: 3px solid var(--fac-next); width: 17px; height: 17px;
   box-shadow: 0 0 0 3px {hex_of("hand")}55; }} /* a ring: filled is done */
-.fac-path li > div {{ margin-bottom: 6px; min-height: 54px; }} /* so all dots stand on one line */
-.fac-path li small {{ display: block; opacity: .8; font-size: 12px; }}
-.fac-path em {{ font-style: normal; }}
-@container (max-width: 600px) {{
-  .fac-path ol {{ grid-template-columns: 1fr; gap: 0; }}
-  .fac-path li {{ display: grid; grid-template-columns: 38px 1fr 160px; column-gap: 8px;
-    align-items: center; min-height: 34px; padding: 0; }}
-  .fac-path li::before {{ left: 13px; right: auto; top: 0; height: 100%; border-top: 0;
-    border-left: 3px solid var(--fac-way); }}
-  .fac-path li::after {{ display: none; }}
-  .fac-path span {{ max-width: none; }} .fac-path span > * {{ width: 20px; }}
-  .fac-path li:first-child::before {{ top: 14px; }}
-  .fac-path li:last-child::before {{ height: 14px; }}
-  .fac-path b {{ margin: 0; }}
-  .fac-path li > div {{ margin: 0; min-height: 0; display: flex; flex-wrap: wrap; gap: 0 8px;
-    align-items: baseline; justify-content: space-between; }}
-  .fac-path em {{ display: none; }}
-  .fac-path .fac-done small {{ display: none; }}
+.fac-path li > div {{ display: flex; flex-wrap: wrap; gap: 0 8px; align-items: baseline;
+  justify-content: space-between; font-size: 14px; }}
+.fac-path li small {{ opacity: .8; font-size: 13px; margin-left: auto;
+  font-variant-numeric: tabular-nums; }}
+@container (min-width: 900px) {{ /* as a book has it: down, then to the next column */
+  .fac-path ol {{ grid-auto-flow: column; grid-template-columns: none;
+    grid-auto-columns: minmax(0, 1fr); grid-template-rows: repeat(var(--fac-down), auto); }}
+  .fac-path .fac-turn::before {{ height: 14px; }} .fac-path .fac-turn + li::before {{ top: 14px; }}
 }}
 </style>"""
 
@@ -145,21 +126,19 @@ def path_html(attempts: dict, folder: Path) -> str:
     ahead = [exercise for exercise in every if not _passed(exercise, attempts)]
     said = "Everything is done."
     if following:
-        name = f"{following.label} {following.function}: {following.title}"
+        name = f"Next: {following.label} {following.function}: {following.title}"
+        words = f"{html.escape(name)}{_about(following)} →"
         said = (
-            f"Next: <strong>{_linked(following, folder, html.escape(name) + _about(following))}"
-            "</strong><br>"
+            f"<strong>{_linked(following, folder, words)}</strong><br>"
             f"{len(every) - len(ahead)} of {len(every)} exercises are done, a dot each; "
-            f"about {_duration(sum(e.minutes for e in ahead))} lie ahead."
+            f"about {_duration(sum(e.minutes for e in ahead))} are left."
         )
-    count = len(lessons.all_lessons())
-    across = count if count < 10 else ceil(count / 2)  # two rows of one length
-    ends = {across: " fac-turn", across + 1: " fac-on"}  # the way goes on in the next row
+    down = ceil(len(lessons.all_lessons()) / 2)  # where there is room for two columns
     stops = "".join(
-        _stop(lesson, attempts, following, folder, ends.get(place, "") if across < count else "")
+        _stop(lesson, attempts, following, folder, " fac-turn" if place == down else "")
         for place, lesson in enumerate(lessons.in_order(), 1)
     )
-    way = f'<ol style="--fac-across: {across}">{stops}</ol>'
+    way = f'<ol style="--fac-down: {down}">{stops}</ol>'
     return f'{_SHEET}<div class="fac-path"><p>{said}</p>{way}</div>'
 
 
@@ -171,18 +150,16 @@ def _stop(
     kind = ("fac-here" if here else "" if ahead else "fac-done") + turn
     title = html.escape(lesson.title)
     time = _duration(sum(e.minutes for e in ahead)).replace(" ", "\N{NO-BREAK SPACE}")
-    left = f"{time}<em>\N{NO-BREAK SPACE}left</em>" if ahead else "done"
+    left = time if ahead else ""  # its dots say what is done
     dots = "".join(
         _linked(e, folder, f'<i class="{_dot(e, attempts, following)}"></i>', _says(e, attempts))
         for e in lesson.exercises
     )
     if here:
-        title, left = f"<strong>{title}</strong>", f"you are here, {left}"
-    count = len(lesson.exercises)
-    in_row = count if count < 7 else -(-count // 2)  # none alone in a row of its own
+        title, left = f"<strong>{title}</strong>", f"you are here, {left}\N{NO-BREAK SPACE}left"
     return (
         f'<li class="{kind}"><b>{lesson.number}</b><div>{title} <small>{left}</small></div>'
-        f'<span style="--fac-dots: {in_row}">{dots}</span></li>'
+        f"<span>{dots}</span></li>"
     )
 
 

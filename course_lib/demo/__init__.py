@@ -53,7 +53,9 @@ class PeakMemory:
         naive, fused = last["naive"], last["fused"]
         at = f"At N = {naive.n}"
         if naive.out_of_memory and not fused.out_of_memory:
-            return f"{at} naive attention runs out of memory; fused does not"
+            less = (naive.predicted_bytes or 0) / (fused.bytes or 1)
+            does = f"needs {less:.0f} × less" if fused.bytes else "does not"
+            return f"{at} naive attention runs out of memory; fused {does}"
         if not (naive.bytes and fused.bytes):
             return "The peaks, as far as they could be measured"
         return f"{at} naive attention holds {naive.bytes / fused.bytes:.3g} times as much memory"
@@ -74,8 +76,8 @@ class PeakMemory:
     def to_figure(self, *, presenter: bool = False) -> Figure:
         """Draw all peaks as areas at one scale; ``presenter``: type for a room."""
         figure = picture.draw(self.records, self.limit_bytes, presenter=presenter)
-        key = "Filled: measured. Framed: needed, but not to be had."
-        key += " Hatched: over the limit." if self.limit_bytes else ""
+        key = "Filled: measured. Outlined: needed, not available."
+        key += " Hatched: beyond the limit." if self.limit_bytes else ""
         note = self.caption().replace("\n", "; ")
         return figure.says(self.finding(), f"{key} {note}.", self.table())
 

@@ -25,13 +25,13 @@ _GAP = 0.035  # between the baseline and what hangs below it, of the largest squ
 def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -> Figure:
     """Draw what naive and fused hold at each N as areas; ``presenter``: type for a room.
 
-    A square unit of the axes is a byte. Every peak is a rectangle of two squares, and so is the
-    dotted limit: what does not fit is larger than it, and only that. Fused attention's peak hangs
-    below the baseline. On a narrow page the two squares stand on each other: it is higher.
+    A square unit of the axes is a byte. Every peak is a rectangle of two squares; the limit is a
+    dotted level across the last one: below it lies as much as there is. Fused attention's peak
+    hangs below the baseline. On a narrow page the two squares stand on each other: it is higher.
     """
     size = 20 if presenter else FONT_SIZE
     figure, axes = new_figure(figsize=(14, 4.2) if presenter else (11, 2.85), grows=True)
-    figure.narrow, narrow_axes = new_figure(figsize=(4.4, 3.25))
+    figure.narrow, narrow_axes = new_figure(figsize=(4.9, 3.3))
     for drawn, at, shape in (
         (figure, axes, _Shape(size)),
         (figure.narrow, narrow_axes, _Shape(FONT_SIZE, upright=True)),
@@ -58,8 +58,7 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
     size, upright = shape.size, shape.upright
     lengths, starts = sorted({record.n for record in records}), []
     side = _side_per_row(records)
-    limit = shape.extent(limit_bytes or 0)
-    top = max([min(limit), *(side * n for n in lengths)]) or 1.0
+    top = max([sqrt((limit_bytes or 0) / 2), *(side * n for n in lengths)]) or 1.0
     across, high = (1, 2) if upright else (2, 1)  # of an area, in sides
     room = (0.7 if upright else 0.88) * top  # of the narrowest column: its words need it
     left, x, gap = 0.0, 0.0, (0.1 if upright else 0.12) * top
@@ -69,34 +68,28 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
         x = left
         starts.append(x)
         for record in (record for record in records if record.n == n):
-            _draw_area(axes, record, x, side * n, top, limit, shape)
+            _draw_area(axes, record, x, side * n, top, limit_bytes, shape)
         _say(axes, str(n), (x, -_GAP * top - deep), (0, -0.75), size, va="top")
         left += max(across * side * n, room) + gap
     right = max(left, (3.5 if upright else 5) * top)  # four doublings: the scale stays meanwhile
-    if limit_bytes:
-        wide, tall = limit
-        axes.plot([x, x, x + wide, x + wide], [0, tall, tall, 0],
-                  color=PAGE_INK, linestyle=":", linewidth=size / 6)  # fmt: skip
-        says = f"limit {bytes_binary(limit_bytes)}"
-        inside = min(limit) > 0.4 * top and any(r.out_of_memory for r in records if r.n == n)
-        says = says.replace(" ", "\n", 1) if inside else says  # beside the line between S and P
-        _say(axes, says, (x + wide, tall), (-0.3 * inside, -0.3 if inside else 0.35),
-             size * ((0.8 if upright else 0.74) if inside else 0.85), ha="right",
-             va="top" if inside else "bottom", linespacing=1.05)  # fmt: skip
-    last = [record for record in records if record.n in lengths[-1:]]
-    _say_how_much_less(axes, last, x, top, deep, shape)
+    if limit_bytes and lengths:
+        wide = across * side * lengths[-1]
+        level = limit_bytes / wide
+        axes.plot([x, x + wide], [level] * 2, color=PAGE_INK, linestyle=":", linewidth=size / 6)
+        _say(axes, f"limit {bytes_binary(limit_bytes)}", (x + wide, level), (-0.3, -0.3),
+             size * 0.85, ha="right", va="top")  # fmt: skip
     naives = [r.bytes or r.predicted_bytes or 0 for r in records if r.method == "naive"]
     law = [b / a for a, b in pairwise(naives)]
     doubled = all(b == 2 * a for a, b in pairwise(lengths))
     if len(law) > 1 and doubled and all(abs(factor - 4) < 0.1 for factor in law):
-        ends = [(starts[i], high * side * lengths[i]) for i in (1, 2)]  # an arrow from area to area
-        _say_law(axes, [(at, up + 0.17 * top) for at, up in ends], shape)
+        at, end = (high * side * n for n in lengths[-2:])
+        _say_law(axes, (starts[-2] + 0.12 * top, at + 0.2 * top), (x, 0.85 * end), shape)
     axes.axhline(0, color=PAGE_INK, linewidth=size / 14, zorder=0)
     for method, up in (("naive", 0.4), ("fused", -0.3)):
         _say(axes, method, (-gap, -_GAP * top * (up < 0)), (0, up), size * 0.85, ha="right",
              va="bottom" if up > 0 else "top", color=text_colour(_COLOURS[method]))  # fmt: skip
     _say(axes, "N =", (-gap, -_GAP * top - deep), (0, -0.75), size, ha="right", va="top")
-    before, below = (-0.6, -0.8) if upright else (-0.69, -0.33)  # room for words, in sides
+    before, below = (-0.6, -0.5) if upright else (-0.69, -0.33)  # room for words, in sides
     axes.set(xlim=(before * top, right), ylim=(below * top, (high + 0.22) * top),
              aspect="equal", anchor="NW")  # fmt: skip
     axes.set_xticks([])
@@ -105,33 +98,17 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
         spine.set_visible(False)
 
 
-def _say_law(axes: Any, ends: Sequence[tuple[float, float]], shape: _Shape) -> None:
-    """Write what one doubling does to naive's memory, on an arrow between the two words on it."""
-    look = {"fontweight": "bold", "color": text_colour("naive")}
-    bow: dict[str, Any] = {"arrowstyle": "->", "connectionstyle": "arc3,rad=-0.3"}
-    bow |= {"color": text_colour("naive"), "linewidth": shape.size / 9}
-    axes.annotate("", ends[1], ends[0], arrowprops=bow, fontsize=shape.size)
-    says = f"N × 2: naive’s{chr(10) if shape.upright else ' '}memory × 4"
-    _say(axes, says, ends[1], (-0.6, 0.8), shape.size, va="bottom", ha="right", in_layout=False,
-         **look)  # fmt: skip
-
-
-def _say_how_much_less(
-    axes: Any, last: Sequence[Peak], x: float, top: float, deep: float, shape: _Shape
+def _say_law(
+    axes: Any, start: tuple[float, float], end: tuple[float, float], shape: _Shape
 ) -> None:
-    """Write beside fused attention's last peak how many times naive's it would go into."""
-    peaks = {record.method: record.bytes or record.predicted_bytes for record in last}
-    if not (peaks.get("naive") and peaks.get("fused")):
-        return
-    measured = any(record.method == "naive" and record.bytes for record in last)
-    wide, _ = shape.extent(peaks["fused"])
-    less = f"{peaks['naive'] / peaks['fused']:.0f} × less than naive" + " needs" * (not measured)
-    spot, off = (x + wide, -_GAP * top), (1.1 + 0.56 * len(_short(peaks["fused"])), -0.05)
-    if shape.upright:  # no room behind the bytes: below all, where its column ends
-        spot, off = (x + shape.extent(peaks["naive"])[0], -_GAP * top - deep), (0, -2.15)
-    _say(axes, less, spot, off, shape.size * 0.85, ha="right" if shape.upright else "left",
-         va="top", color=text_colour(_COLOURS["fused"]), fontweight="bold",
-         in_layout=False)  # fmt: skip
+    """Write what one doubling does to naive's memory, beside an arrow to the last area."""
+    look = {"fontweight": "bold", "color": text_colour("naive")}
+    bow: dict[str, Any] = {"arrowstyle": "->", "connectionstyle": "arc3,rad=-0.35", "shrinkB": 4}
+    bow |= {"color": text_colour("naive"), "linewidth": shape.size / 9}
+    axes.annotate("", end, start, arrowprops=bow, fontsize=shape.size)
+    says = f"N × 2: naive’s{chr(10) if shape.upright else ' '}memory × 4"
+    _say(axes, says, (start[0], end[1]), (-0.2, 0), shape.size, va="center", ha="right",
+         in_layout=False, **look)  # fmt: skip
 
 
 def _say(
@@ -150,11 +127,11 @@ def _side_per_row(records: Sequence[Peak]) -> float:
 
 
 def _draw_area(
-    axes: Any, record: Peak, x: float, side: float, top: float, limit: tuple[float, float],
+    axes: Any, record: Peak, x: float, side: float, top: float, limit: int | None,
     shape: _Shape,
 ) -> None:  # fmt: skip
     """Draw a record from x on: naive above the baseline, fused below; ``side`` is naive's."""
-    from matplotlib.patches import Rectangle
+    from matplotlib.patches import Polygon, Rectangle
 
     naive, text, size = record.method == "naive", text_colour(_COLOURS[record.method]), shape.size
     n_bytes = (record.predicted_bytes if record.out_of_memory else record.bytes) or 0
@@ -165,10 +142,20 @@ def _draw_area(
     look: dict[str, Any] = {"facecolor": colour}
     if record.out_of_memory:  # as large as it wanted to be, empty because it never was
         look = {"facecolor": "none", "edgecolor": colour, "linewidth": 2}
-        _hatch_excess(axes, x, (wide, tall), limit, colour)
+        level = min(tall, (limit or 0) / wide)
+        axes.fill_between([x, x + wide], 0, level, color=colour, alpha=0.18, lw=0)
+        beyond: dict[str, Any] = {
+            "facecolor": "none",
+            "edgecolor": colour,
+            "hatch": "//",
+            "linewidth": 0,
+        }
+        axes.add_patch(Polygon(
+            [(x, level), (x, tall), (x + wide, tall), (x + wide, level)], **beyond
+        ))  # fmt: skip
     axes.add_patch(Rectangle((x, y), wide, tall, **look))
     if naive:
-        inside = record.out_of_memory and min(limit) > square / 2
+        inside = record.out_of_memory and (limit or 0) > n_bytes / 4
         across = [x, x + wide] if shape.upright else [x + square] * 2
         axes.plot(across, [square] * 2 if shape.upright else [0, tall],
                   color=PAGE_INK, linewidth=size / 14)  # fmt: skip
@@ -194,27 +181,12 @@ def _draw_area(
          in_layout=False)  # fmt: skip
 
 
-def _hatch_excess(
-    axes: Any,
-    x: float,
-    extent: tuple[float, float],
-    limit: tuple[float, float],
-    colour: str,
-) -> None:
-    """Hatch what of an area lies outside of the limit's, and tint what lies inside."""
-    from matplotlib.patches import Polygon
-
-    (wide, tall), (inner, low) = extent, (min(limit[0], extent[0]), min(limit[1], extent[1]))
-    corners = [(0, low), (0, tall), (wide, tall), (wide, 0), (inner, 0), (inner, low)]
-    axes.fill([x, x + inner, x + inner, x], [0, 0, low, low], color=colour, alpha=0.18, lw=0)
-    shape = [(x + right, up) for right, up in corners]
-    axes.add_patch(Polygon(shape, facecolor="none", edgecolor=colour, hatch="//", linewidth=0))
-
-
 def _short(n_bytes: int) -> str:
-    """Return three digits, below 10 two: there is no room for more. 1024 MiB are above 768 MiB."""
+    """Return three digits, so that ratios can be had from them. 1024 MiB are above 768 MiB."""
     if n_bytes < 2**31:
         mib = n_bytes / 2**20
-        return f"{mib:.0f} MiB" if mib >= 1000 else f"{mib:.{3 if mib >= 10 else 2}g} MiB"
+        return (
+            f"{mib:.0f} MiB" if mib >= 1000 else f"{mib:.3g} MiB" if mib >= 10 else f"{mib:.2f} MiB"
+        )
     number, unit = bytes_binary(n_bytes).split()
     return f"{float(number):.3g} {unit}" if float(number) < 1000 else f"{number} {unit}"

@@ -102,8 +102,8 @@ class HBMAccountant(CourseWidget):
     _css = static_text("tokens.css", "common.css", "handles.css", "accountant.css")
     parts = (
         *(f"accountant-{name}" for name in MODELS),
-        "accountant-picture", "accountant-words", "accountant-over-n", "accountant-n",
-        "accountant-gqa",
+        "accountant-picture", "accountant-words", "accountant-time", "accountant-over-n",
+        "accountant-n", "accountant-gqa",
     )  # fmt: skip
     height_px = 800
 

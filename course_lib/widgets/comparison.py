@@ -21,7 +21,8 @@ _HEAD = (
     f'font-weight:650;color:{_WORDS}">⚑ What you predicted</small>'
 )
 _GAP = f"border-bottom:1.5px dashed {_LINE}"
-_FRAME = "box-sizing:border-box;max-width:66em;margin:8px 2px;line-height:1.5"
+_FRAME = "box-sizing:border-box;max-width:1260px;margin:8px 2px;line-height:1.5;font-size:16px"
+_READ = "58em"  # a line that can be read
 _CODE = f"background:{_LINE}26;border-radius:3px;padding:0 3px;color:inherit"
 _REASON = "flex-basis:100%;margin-left:calc(1.8em + 12px)"
 _LETTER = (
@@ -97,8 +98,8 @@ class Comparison:
         if line:
             told = self._verdict()
             told = f"<b>{told}</b> " * (f">{self._factor()}</div>" not in line)  # it is said once
-            why = f"<p>{told}{rich(self.explanation)}</p>"
-        look = "margin:0 0 12px;font-size:17px;line-height:24px"
+            why = f'<p style="max-width:{_READ}">{told}{rich(self.explanation)}</p>'
+        look = "margin:0 0 12px;font-size:19px;line-height:27px"
         asked = f'<p style="{look}"><b>{rich(self.question)}</b></p>'
         shown = self._cards() or (line or f"<table>{rows}</table>") + why
         shown = (_HEAD + asked) * bool(self.question) + shown
@@ -134,9 +135,8 @@ class Comparison:
                 look += f";box-shadow:{','.join(shadows)}"
             text = f"<b>{rich(option)}</b>" if happened else rich(option)
             marks = ["<b>✓ the answer</b>"] * happened + marks
-            why = (
-                f'<span style="{_REASON};margin-top:6px">{rich(self.explanation)}</span>' * happened
-            )
+            reason = f"{_REASON};margin-top:6px;max-width:{_READ}"
+            why = f'<span style="{reason}">{rich(self.explanation)}</span>' * happened
             cards += (
                 '<div style="display:flex;flex-wrap:wrap;align-items:center;gap:2px 12px;'
                 f'padding:8px 10px;margin:0 0 8px;border-radius:8px;{look}">'

@@ -222,9 +222,9 @@ p_factor.reveal(
 # %% accountant [markdown]
 # ## The instrument
 #
-# The three prices as areas at one scale, one square for each trip of the scores.
-# (FLOP/byte, *launches* and what *sets the pace* are told below. A *re-read* is a row of K
-# or V that is loaded once more.)
+# The three prices as areas at one scale, one square for each trip of the scores. Below them
+# is the [least time](#fac-accountant-time) of each on an H100. (FLOP/byte, *launches* and what
+# *sets the pace* are told further down.)
 
 # %% accountant-widget
 HBMAccountant(

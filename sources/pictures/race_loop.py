@@ -22,7 +22,8 @@ WIDTH, COLOURS = 880, 64
 
 # nobody drags or presses in a film: no handles, no flag to plant, no button; and some ground around it
 FILM = """.fac :is(.fac-race-play, .fac-race-words) { display: none; }
-.fac :is(.fac-knob, .fac-knob-way, .fac-t-hand, .fac-race-tile) { display: none; }
+.fac :is(.fac-knob, .fac-knob-way, .fac-t-hand, .fac-tag, .fac-race-tile) { display: none; }
+.fac .fac-race-canvas { opacity: 1 !important; }
 .fac :is(.fac-race-flag, .fac-race-grab, .fac-race-flag ~ text) { display: none; }
 .fac .fac-race-name { display: inline; }
 .fac [data-fac-part=race-picture] { background: #fff; outline: 10px solid #fff; }

@@ -148,9 +148,10 @@ def test_text_has_contrast_in_both_themes(mount, name, dark):
             let ground = n;
             const clear = (g) => getComputedStyle(g).backgroundColor === 'rgba(0, 0, 0, 0)';
             while (ground.parentElement && clear(ground)) ground = ground.parentElement;
-            const flag = n.closest('.fac-race-unset')?.querySelector('.fac-race-grab');
-            const plate = n.matches('.fac-pages-plus-says') ? n.previousElementSibling : flag;
-            const paint = getComputedStyle(n); // some words stand on a cloth or on a button
+             const flag = n.matches('.fac-race-ask')
+               && n.parentNode.querySelector('.fac-race-grab');
+             const plate = n.matches('.fac-pages-plus-says') ? n.previousElementSibling : flag;
+             const paint = getComputedStyle(n); // some words stand on a cloth or on a button
             const ink = n.namespaceURI.endsWith('svg') ? paint.fill : paint.color;
             const under = plate ? getComputedStyle(plate).fill
               : getComputedStyle(ground).backgroundColor;

@@ -46,9 +46,9 @@ def test_the_page_moves_and_asks_nobody(tmp_path, browser, capsys):
     page.on("request", lambda r: r.url.startswith("http") and wrong.append(r.url))
     page.goto((tmp_path / "lesson.html").as_uri())
     first = page.frame_locator("iframe").nth(0)
-    assert "N = 4096" in first.locator("svg[role=img]").get_attribute("aria-label")
+    assert "N = 4096" in first.locator(".fac-plot svg[role=img]").get_attribute("aria-label")
     first.locator("input[type=range]").first.press("ArrowRight")
-    assert "N = 8192" in first.locator("svg[role=img]").get_attribute("aria-label")
+    assert "N = 8192" in first.locator(".fac-plot svg[role=img]").get_attribute("aria-label")
     page.get_by_role("link", name="the naive bar").click()
     assert first.locator(".fac-pointed").count() == 1
     second = page.frame_locator("iframe").nth(1)

@@ -77,8 +77,7 @@ def accountant(rng: random.Random) -> list[Case]:
         args = [model, in_camel_case(widget.shape())]
         cases.append(("crossover", args, widget.crossover(model["name"])))
     for ratio in (0.25, 1.0, 1.26, 65.0, 99.4, 123.0, 1234.0):
-        digits = 3 if ratio >= 100 else 2
-        cases.append(("times", [ratio], f"{float(f'{ratio:.{digits}g}'):g}"))
+        cases.append(("times", [ratio], f"{float(f'{ratio:.3g}'):g}"))
     return cases
 
 

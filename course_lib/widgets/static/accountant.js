@@ -73,8 +73,8 @@ export function crossover(model, shape) {
   return square ? rest / square : null;
 }
 
-/** How many times as much: 1.2, 65, 123. */
-export const times = (ratio) => short(ratio, ratio >= 100 ? 3 : 2);
+/** How many times as much: 1.19, 32.5, 65, 123. */
+export const times = (ratio) => short(ratio, 3);
 
 /** A share in whole percent that says 100 only of the whole. */
 function percent(share) {
@@ -100,11 +100,13 @@ function collected(model, values) {
 const milliseconds = (ms) => (ms >= 1000 ? `${short(ms / 1000, 3)} s` : ms >= 0.1 ? `${ms.toPrecision(3)} ms` : ms >= 1e-4 ? `${short(ms * 1000, 3)} µs` : `${short(ms * 1e6, 2)} ns`);
 
 const LENGTHS = powersOfTwo(16, 2 ** 20).flatMap((n) => (n < 2 ** 20 ? [n, 1.5 * n] : [n])); // where a drag stops
-const SMALL = 60; // pixels: an S below this has the words of its handle under its block, not on it
-const SCALED = "S′"; // S/√d in a tile that has no room for its name
+const SMALL = 108; // pixels: below a smaller S hangs its handle, with its words
 const LETTER = 14; // pixels: from this width on a strip has its letter under it
+const LIST = 5; // lines: so tall are strips with their letters beside them
+const NARROW = 110; // pixels: a lane is not narrower
+const thousands = (n) => (n >= 65536 && n % 1024 === 0 ? `${n / 1024}k` : `${n}`); // as the plot over N has them
+const plainly = (label) => label.replace(/ \(.*/, "");
 const LIMITS = { overhead: "launches set", traffic: "traffic sets", arithmetic: "arithmetic sets" };
-const KINDS = { "lower bound": "K and V from HBM once", predicted: "S and P, written and read", "as run": "also S/√d, written and read" };
 const TURN = ["q", "k", "s", "s_scaled", "p", "v", "o"]; // the order in which naive code makes its trips
 
 function render({ model, el }) {
@@ -164,12 +166,14 @@ function render({ model, el }) {
   const ghost = s("rect", { class: "fac-ghost", visibility: "hidden" }); // S as it was before the last zoom
   const around = s("rect", { class: "fac-around" }); // the S whose corner it is
   const lead = s("path", { class: "fac-lead" }); // from a small S to the words of its handle
+  const tag = s("rect", { class: "fac-tag", rx: 4 }); // under the words of the handle where they lie on S
   const drag = s("text", { class: "fac-trip fac-t-hand", "data-names": "n" });
   const [reach, knob] = ["fac-grab", "fac-knob"].map((name) => grip(handled.svg, s("circle", { class: `${name} fac-corner`, r: 18, "data-handle": "n" }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => (grabbed = null), () => later()));
   const arrows = s("path");
-  handled.svg.append(ghost, around, lead, drag, reach, knob, arrows);
+  handled.svg.append(ghost, around, lead, tag, drag, reach, knob, arrows);
   let grabbed = null; // where a drag began: N for each pixel from the corner of the picture
   const stage = part("accountant-picture", h("div", { class: "fac-lanes" }));
+  const clock = s("svg", { class: "fac-clock", role: "img" }), clocked = scene(clock);
   const bar = s("path", { class: "fac-ruler" }), barText = s("text", { y: 12 }), ruler = s("g", { class: "fac-bar-of-scale" }, bar, barText);
   lanes[0].svg.append(ruler);
   const legend = h("p", { class: "fac-soft fac-scale" });
@@ -180,26 +184,19 @@ function render({ model, el }) {
     part("accountant-over-n", h("div", {}, plot, counters)));
   const more = h("details", { class: "fac-more" }, h("summary", {}, "more: heads, dtype, GPU, tiles"),
     h("div", { class: "fac-row" }, preset.row, dtype.row, gpu.row, causal.row), h("div", { class: "fac-fields" }, fields.slice(2).map((f) => f.node)));
-  root(model, el, part("accountant-words", words), stage, legend,
-    h("div", { class: "fac-controls" }, lay, fields[0].node, fields[1].node), more, overN, voice.node);
+  const sums = h("div", { class: "fac-sums" }), addsUp = h("details", { class: "fac-more", ontoggle: () => later() }, h("summary", {}, "how it adds up"), sums);
+  root(model, el, part("accountant-words", words), stage, legend, part("accountant-time", clock),
+    h("div", { class: "fac-controls" }, lay, fields[0].node, fields[1].node), h("div", { class: "fac-folds" }, addsUp, more, overN), voice.node);
 
   function lane(name, color) {
-    const label = h("b", {}, name), value = h("span", {}), rest = h("i", {}), ratio = h("em", {}), says = h("small", {}), heads = h("small", {}, "bytes"), marks = s("g", {}), launched = s("g", {}), paced = h("span", {}), timed = h("small", {});
-    const moved = h("div", { class: "fac-share fac-bytes" }, heads, h("div", {}, value, rest)), time = h("div", { class: "fac-share fac-time" }, timed, paced);
-    const svg = s("svg", { class: "fac-lane", "aria-hidden": "true" }, marks, launched);
-    const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, ratio), says, h("div", { class: "fac-clip" }, svg), moved, time);
-    return { node, label, value, heads, rest, ratio, says, moved, time, timed, paced, svg, marks, launched: scene(launched) };
+    const label = h("b", {}, name), ratio = h("em", {}), value = h("span", { class: "fac-bytes" }), says = h("small", {}), marks = s("g", {});
+    const svg = s("svg", { class: "fac-lane", "aria-hidden": "true" }, marks);
+    const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, ratio, value), says, h("div", { class: "fac-clip" }, svg));
+    return { node, label, value, ratio, says, svg, marks };
   }
 
   function modelLane(m) {
-    const made = lane(m.label, m.means), formula = h("ul", {});
-    const fold = h("details", {
-      ontoggle: () => { // one opens them all: they are there to be compared
-        for (const l of lanes) l.fold.open = fold.open;
-        made.spell();
-      },
-    }, h("summary", {}, "how it adds up"), formula);
-    made.node.append(fold);
+    const made = lane(plainly(m.label), m.means);
     const trips = m.terms.map((term) => {
       const name = data.scores[term.tensor];
       const rect = s("rect", { class: `fac-area fac-fill-${name ? "s" : term.tensor}` });
@@ -210,18 +207,16 @@ function render({ model, el }) {
     });
     const whole = m.kind === "lower bound" ? s("text", { class: "fac-trip fac-whole" }) : null, counted = s("text", { class: "fac-trip fac-on-s fac-t-hand" });
     made.marks.append(counted, ...(whole ? [whole] : []));
-    const scores = s("text", { class: "fac-trip fac-left" }, [...new Set(m.terms.map((term) => data.scores[term.tensor]))].filter(Boolean).join(", "));
-    made.marks.append(scores);
     const never = m.kind === "lower bound" ? s("rect", { class: "fac-never" }) : null;
     const neverText = never && s("g", {}, ["S is", "never here"].map((line, i) => s("text", { class: "fac-trip fac-soft-text", y: `${1.15 * i}em` }, line)));
     if (never) made.marks.prepend(never), made.marks.append(neverText); // its dashes lie under the strips
     const turns = m.terms.map((_, i) => i).sort((a, b) => TURN.indexOf(m.terms[a].tensor) - TURN.indexOf(m.terms[b].tensor));
     part(`accountant-${m.name}`, made.node);
-    return Object.assign(made, { model: m, trips, turns, never, neverText, whole, counted, scores, formula, fold, spell() {} });
+    return Object.assign(made, { model: m, trips, turns, never, neverText, whole, counted });
   }
 
   function extraLane(entry) {
-    const made = lane(`${entry.kind === "ledger" ? "● " : "◆ "}${entry.label}${entry.n ? `, N = ${entry.n}` : ""}`, "other");
+    const made = lane(`${entry.kind === "ledger" ? "● " : "◆ "}${entry.label}${entry.n ? `, N = ${entry.n}` : ""}`.replace(/(?<=\bN) = /, "\u00a0=\u00a0"), "other");
     made.value.textContent = bytesText(entry.bytes);
     made.rect = s("rect", { class: "fac-area fac-fill-other" });
     made.torn = s("text", { class: "fac-trip fac-left", x: 8 }, "goes on below ↓");
@@ -234,9 +229,9 @@ function render({ model, el }) {
     b: data.dtypes[get("dtype")], blockQ: get("block_q"), blockK: get("block_k"), causal: get("causal"),
   });
 
-  let hurried = false; // whether launches set the pace of every lane
+  const width = () => (across_ ||= stage.clientWidth || 1000);
   let across_ = 0; // of the stage: read when its size changes, for a look at it costs a layout
-  let shown = { extra: null, extras: [], scale: 0, n: 0, tall: 0 };
+  let shown = { extra: null, extras: [], scale: 0, n: 0, alike: false };
 
   function draw() {
     for (const f of fields) f.follow();
@@ -255,50 +250,60 @@ function render({ model, el }) {
       stage.replaceChildren(...[...lanes, ...shown.extras].map((l) => l.node));
     }
     const bound = data.models.findIndex((m) => m.kind === "lower bound");
-    lanes.forEach((l, i) => sayLane(l, totals[i], bound >= 0 ? totals[i] / totals[bound] : 0));
+    // Where K and V are read once, at worst is at best: one lane then, on the place of both, for nothing may move under the hand
+    const alike = bound === 0 && data.models[1]?.kind === "upper bound" && totals[0] === totals[1] && width() >= 2 * NARROW;
+    lanes.forEach((l, i) => {
+      write(l.value, bytesText(totals[i]));
+      write(l.ratio, bound >= 0 && lanes.length > 1 ? `${times(totals[i] / totals[bound])} ×` : "");
+      const scores = l.model.terms.map((term) => data.scores[term.tensor]).filter(Boolean);
+      write(l.says, scores.length ? `${[...new Set(scores)].join(", ")}: ${scores.length} trips` : l.never ? `the least: K and V once${alike ? ", at best and at worst" : ""}` : `K and V read ${often(values.K_rows / values.N_k)}`);
+    });
+    if (alike !== shown.alike) {
+      [shown.alike, lanes[0].node.style.gridColumn] = [alike, alike ? "span 2" : ""];
+      if (lanes[1]) lanes[1].node.hidden = alike;
+      write(lanes[0].label, plainly(data.models[0].label).replace(alike ? / .*/ : "", ""));
+    }
     const paces = totals.map((total, i) => pace(flops, total, layers * data.models[i].launches, chip, data.launch_s));
-    sayTimes(paces);
     for (const l of shown.extras) write(l.says, l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters");
-    drawAreas(shape, values);
+    drawClock(paces, alike, drawAreas(shape, values));
     write(words, inWords(totals, paces, chip));
     picture.setAttribute("aria-label", `Bytes over N, both axes logarithmic. At N = ${shape.n}: ${data.models.map((m, i) => `${m.label} ${bytesText(totals[i])}`).join(", ")}.`);
     if (overN.open) drawPlot(shape, extra);
+    if (addsUp.open) sums.replaceChildren(...lanes.map((l, i) => spelled(l.model, totals[i])));
     voice.say(words.textContent);
 
-    function sayLane(l, total, ratio) {
-      l.total = total;
-      write(l.value, bytesText(total));
-      write(l.ratio, ratio && lanes.length > 1 ? `${times(ratio)} ×${l.never ? ", the least" : ""}` : "");
-      l.often = ratio && lanes.length > 1 ? `, ${times(ratio)} ×` : "";
-      write(l.says, KINDS[l.model.kind] ?? (l.model.kind === "upper bound" ? `K and V from HBM ${often(values.K_rows / values.N_k)}` : l.model.kind));
-      l.spell = () => {
-        if (!l.fold.open) return; // what nobody sees is not drawn
-        const parts = collected(l.model, values);
-        const each = parts.map((p) => h("li", {}, h("span", { class: "fac-mono" }, `${p.count} ${p.text}`), ` = ${bytesText(p.bytes * layers)}, ${percent((p.bytes * layers) / total)}`));
-        const limits = `${short(flops / total, 3)} FLOP/byte; ${milliseconds(total / chip.hbm_gb_per_s / 1e6)} of traffic at ${chip.hbm_gb_per_s} GB/s; memory above the inputs ${bytesText(termBytes(l.model.footprint, values), 1024)}${shape.causal ? "; FLOPs are halved for causal, as papers do" : ""}`;
-        l.formula.replaceChildren(h("li", {}, l.model.describes), ...each, h("li", {}, limits));
-      };
-      l.spell();
+    function spelled(m, total) {
+      const each = collected(m, values).map((p) => h("li", {}, h("span", { class: "fac-mono" }, `${p.count} ${p.text}`), ` = ${bytesText(p.bytes * layers)}, ${percent((p.bytes * layers) / total)}`));
+      const limits = `${short(flops / total, 3)} FLOP/byte; ${milliseconds(total / chip.hbm_gb_per_s / 1e6)} of traffic at ${chip.hbm_gb_per_s} GB/s; memory above the inputs ${bytesText(termBytes(m.footprint, values), 1024)}${shape.causal ? "; FLOPs are halved for causal, as papers do" : ""}`;
+      return h("div", {}, h("b", {}, m.label), h("ul", {}, h("li", {}, m.describes), each, h("li", {}, limits)));
     }
   }
 
-  /** The least time of each lane as a bar of one scale, with what decides it. */
-  function sayTimes(paces) {
-    const least = paces.map((p) => p[p.limit]), most = Math.max(...least);
-    hurried = paces.every((p) => p.limit === "overhead");
-    stage.classList.toggle("fac-hurried", hurried);
-    lanes.forEach((l, i) => {
-      const { limit } = paces[i], { launches } = l.model, blocks = !hurried && limit === "overhead" && launches * get("layers") < 30 ? launches * get("layers") : 1;
-      if (hurried) write(l.ratio, `≥ ${milliseconds(1000 * least[i])}`);
-      const count = `${launches * get("layers")} launch${launches * get("layers") === 1 ? "" : "es"}`;
-      write(l.label, hurried ? l.model.label.replace(/ \(.*/, "") : l.model.label); // not three launches below four trips
-      if (hurried) write(l.says, `${l !== lanes[0] && l.total === lanes[0].total ? "as at best: " : ""}${count} × ${milliseconds(1000 * data.launch_s)}`);
-      write(l.rest, hurried ? l.often : "");
-      const own = hurried ? paces[i].traffic : least[i]; // the launches' time stands at the lane's head
-      write(l.timed, hurried ? "bytes, same scale" : "time");
-      write(l.paced, `≥ ${milliseconds(1000 * own)}${hurried ? "" : `: ${limit === "overhead" ? count : limit}`}`);
-      l.time.style.setProperty("--blocks", blocks);
-      l.time.style.setProperty("--fac-share", `max(5px, ${(100 * own) / most}%)`);
+  /**
+   * The least times on one axis, `tall` pixels high: of each lane its bytes, and above them what else
+   * takes longest, launches or arithmetic. The longer of the two decides.
+   */
+  function drawClock(paces, alike, tall) {
+    const rows = lanes.map((l, i) => ({ l, ...paces[i] })).filter((_, i) => !alike || i !== 1), roomy = tall / rows.length > 70 && width() > 700;
+    const size = get("presenter") ? 19 : roomy ? 15 : 13;
+    const most = Math.max(...rows.map((row) => row[row.limit])), chip = get("gpu"), layers = get("layers");
+    const left = Math.max(...lanes.map((l) => wide(plainly(l.model.label), size))) + 10, scale = (width() - left - wide("arithmetic: 1.11 ms", size)) / most;
+    const head = 1.8 * size, each = (tall - head) / rows.length, high = Math.min(each / 2 - 3, 0.38 * each, 2.2 * size);
+    renew(clock, { height: tall, "font-size": `${size}px`, "aria-label": `Least time on ${chip}. ${rows.map((row) => `${row.l.label.textContent}: ${milliseconds(1000 * row[row.limit])}, set by ${row.limit === "overhead" ? "launches" : row.limit}`).join("; ")}.` });
+    clocked((add) => {
+      const waits = rows.some((row) => row.overhead > row.arithmetic);
+      add("head", "text", { class: "fac-clock-head", x: 0, y: size + 1 }, `Least time on ${/^[AEFHILMNORSX]/.test(chip) ? "an" : "a"} ${chip}: the longer bar${waits ? `. A launch takes ${milliseconds(1000 * data.launch_s)}` : ""}`);
+      rows.forEach((row, i) => {
+        const { l } = row, name = l.model.name, y = head + i * each, launched = row.overhead > row.arithmetic, count = layers * l.model.launches;
+        const other = launched ? row.overhead : row.arithmetic, segments = launched && count < 64 ? count : 1, w = (other * scale) / segments;
+        add(`${name} name`, "text", { class: "fac-clock-name", x: 0, y: y + high + 0.35 * size }, l.label.textContent);
+        for (let k = 0; k < segments; k += 1) add(`${name} other ${k}`, "rect", { class: `fac-clock-other${launched ? " fac-launch" : ""}`, x: left + 1 + k * w, y, width: Math.max(0.5, w - (k < segments - 1 ? Math.min(3, w / 4) : 0)), height: high });
+        add(`${name} bytes`, "rect", { class: `fac-clock-bytes fac-fill-${l.model.means}`, x: left + 1, y: y + high + 1, width: row.traffic * scale, height: high });
+        const say = (key, seconds, what, place) => add(`${name} ${key}`, "text", { class: seconds === row[row.limit] ? "fac-clock-longest" : "fac-clock-says", x: left + seconds * scale + 6, y: place + high / 2 + 0.35 * size }, `${what}: ${milliseconds(1000 * seconds)}`);
+        say("says other", other, launched ? `${count} launch${count > 1 ? "es" : ""}` : "arithmetic", y);
+        say("says bytes", row.traffic, "bytes", y + high + 1);
+      });
+      add("zero", "path", { class: "fac-axis-line", d: `M${left} ${head - 3}V${tall - 2}` });
     });
   }
 
@@ -306,25 +311,28 @@ function render({ model, el }) {
   const extent = (trips, way) => Math.max(...trips.map((t) => (way === "x" ? t.x + t.wide : t.y + t.tall)));
 
   function drawAreas(shape, values) {
-    const count = lanes.length + shown.extras.length, big = get("presenter"), line = big ? 23 : 16, width = across_ ||= stage.clientWidth || 1000;
-    const most = Math.min(count, Math.max(2, Math.floor(width / (big ? 260 : 185)))), gap = 18;
+    const count = lanes.length + shown.extras.length, big = get("presenter"), line = big ? 23 : 16, letter_ = big ? 10 : 7, whole = width();
+    const most = Math.min(count, Math.max(2, Math.floor(whole / (big ? 260 : NARROW)))), gap = whole < 600 ? 12 : 18;
     const across = Math.ceil(count / Math.ceil(count / most)); // rows of equal length
-    const column = (width - (across - 1) * gap) / across;
+    const column = (whole - (across - 1) * gap) / across, narrow = column < 200;
     stage.style.gridTemplateColumns = `repeat(${across}, minmax(0, 1fr))`;
+    stage.style.columnGap = `${gap}px`;
+    stage.classList.toggle("fac-narrow", narrow);
+    words.style.minHeight = whole < 1000 ? "2.5em" : ""; // two lines, whatever is said
     // The scale holds from one power of two to the next: between them S itself grows.
     const room = symbols(shapeAt(2 ** Math.ceil(Math.log2(shape.n))));
     const rooms = lanes.map((l) => trips(l, room));
-    const fitted = (found) => Math.min((column - 1.5 * line) / Math.max(...found.map((t) => extent(t, "x"))), (big ? 416 : 330) / Math.max(...found.map((t) => extent(t, "y"))));
-    const scale = fitted(rooms), most_ = symbols(shapeAt(2 ** 17)), longest = lanes.map((l) => trips(l, most_)), least = fitted(longest); // as tall for every N: what is below stays where it is
+    const fitted = (found) => Math.min((column - (narrow ? 1.3 : 1.5) * line) / Math.max(...found.map((t) => extent(t, "x"))), (big ? 354 : 330) / Math.max(...found.map((t) => extent(t, "y"))));
+    const scale = fitted(rooms), longest = lanes.map((l) => trips(l, symbols(shapeAt(data.limits.n)))), least = fitted(longest); // as tall for every N: what is below stays where it is
     const px = (x) => x * scale;
-    const tiny = (i) => lanes[i] === handled && px(room.N_q) < 2 * SMALL; // its handle hangs below
-    const talls = rooms.map((found, i) => px(extent(found, "y")) + (tiny(i) ? 2.2 : lying(room) ? (lanes[i].scores.textContent ? 1.4 : 0.4) : lanes[i].never && px(room.N_q) < 11 * line ? 3.4 : 1.4) * line + (i ? 0 : 1.5 * line)); // words below a small S, the ruler below the first
-    const kept = longest.map((found, i) => Math.max(talls[i], least * extent(found, "y") + (lanes[i].never ? 3.4 : 1.4) * line + (i ? 0 : 1.5 * line)));
+    const below = (found, i, at) => (lanes[i] === handled && px(at.N_q) < (big ? 2.8 : 2) * SMALL ? (narrow ? 3.4 : 2.2) : lying(at) ? 0.4 : lanes[i].never && px(at.N_q) < 11 * line ? 3.4 : 1.4) * line + (i ? 0 : 1.5 * line); // words below a small S, the ruler below the first
+    const talls = rooms.map((found, i) => px(extent(found, "y")) + below(found, i, room));
+    const kept = longest.map((found, i) => Math.max(talls[i], least * extent(found, "y") + (lanes[i] === handled && narrow ? 3.4 : lanes[i].never ? 3.4 : 1.4) * line + (i ? 0 : 1.5 * line)));
     const rowOf = (all, i) => Math.max(...all.slice(i - (i % across), i - (i % across) + across)); // of its row
-    const firsts = lanes.map((_, i) => i).filter((i) => i % across === 0), free = firsts.reduce((sum, i) => sum + rowOf(kept, i) - rowOf(talls, i), 0) / firsts.length;
-    const launches = lanes.map((l) => l.model.launches * get("layers")), unit = (column - 7) / Math.max(...launches); // as wide as the lines below
-    const drawn = hurried && unit > 3 && free > 4 * line; // then the room is that of the launches, the same in each row
-    const tallOf = (i) => Math.ceil(Math.max(64, drawn ? rowOf(talls, i) + free : rowOf(kept, i)));
+    const firsts = lanes.map((_, i) => i).filter((i) => i % across === 0), free = firsts.reduce((sum, i) => sum + tallOf(i, kept) - tallOf(i), 0); // the clock's
+    function tallOf(i, all = talls) {
+      return Math.ceil(Math.max(64, rowOf(all, i)));
+    }
     const bound = lanes.find((l) => l.never);
     lanes.forEach((l, number) => {
       renew(l.svg, { height: tallOf(number) });
@@ -333,18 +341,17 @@ function render({ model, el }) {
       name(l, laid);
       if (l.never) renew(l.never, { width: side, height: side, visibility: laid[0].x ? "visible" : "hidden" });
       tell(l, laid);
-      write(l.heads, `${values.H > 1 ? `${column > 250 ? "all " : ""}${values.H} heads` : "bytes"}${get("layers") > 1 ? ` × ${get("layers")} layers` : ""}`); // the areas are of one
       if (l.never) renew(l.neverText, { transform: `translate(${Math.max(side / 2, 2.6 * line)} ${side > 5.5 * line ? side / 2 : side + (px(laid[0].wide) < LETTER ? 1 : 2) * line})`, visibility: laid[0].x && (side > 5.5 * line || !lying(values)) ? "visible" : "hidden" });
     });
     /** How much the least is, in words at its strips, and how often it lies in one square: 4 × 16 and 1 are 65. */
     function tell(l, trips) {
-      const end = px(extent(trips, "x")), strips = bound && trips.every((at) => px(at.wide) < LETTER), room = column - end - 1.4 * line, times = bound ? (shape.n * shape.n) / areas(bound.model, values).reduce((sum, at) => sum + at.wide * at.tall, 0) : 0;
-      if (l.whole) write(l.whole, strips ? (room > 8.5 * line ? "← all of it: 1 ×" : "← all: 1 ×") : "");
-      if (l.whole) renew(l.whole, { x: end + 5, y: 5.2 * line });
-      const first = trips.find((at) => at.kind === "square"), fits = first && times >= 2 && first.tall === first.wide;
-      const says = fits ? [`${short(times, 3)} × the strips`, `${short(times, 3)} × strips`, `${short(times, 3)} ×`].find((text) => 7 * text.length < px(first.wide) - 3) ?? "" : "";
-      write(l.counted, first && inside(first) ? says : "");
-      if (first) renew(l.counted, { x: px(first.x + first.wide / 2), y: px(first.y + first.tall / 2) + 5 + 1.1 * line });
+      const end = px(extent(trips, "x")), strips = bound && trips.every((at) => px(at.wide) < LETTER), room = column - end - 1.4 * line, list = px(trips[0].tall) > LIST * line, times = bound ? (shape.n * shape.n) / areas(bound.model, values).reduce((sum, at) => sum + at.wide * at.tall, 0) : 0;
+      if (l.whole) write(l.whole, strips ? (room > 8.5 * line ? "← all of it: 1 ×" : "← 1 ×") : "");
+      if (l.whole) renew(l.whole, { x: end + 5, y: list ? 4.9 * line : px(trips[0].tall) / 2 + 5 });
+      const second = trips.filter((at) => at.kind === "square")[1], fits = second && times >= 2 && second.tall === second.wide; // on the first lies the handle
+      const says = fits ? [`${short(times, 3)} × the strips`, `${short(times, 3)} × strips`, `${short(times, 3)} ×`].find((text) => letter_ * text.length < px(second.wide) - 3) ?? "" : "";
+      write(l.counted, second && inside(second) ? says : "");
+      if (second) renew(l.counted, { x: px(second.x + second.wide / 2), y: px(second.y + second.tall / 2) + 5 + 1.1 * line });
     }
     /** A lane's trips; the lower bound leaves the place where the others have S, unless S is small beside them. */
     function trips(l, at) {
@@ -353,14 +360,13 @@ function render({ model, el }) {
     }
     /** Letters of strips: under each that is wide enough, else a list beside the last. */
     function name(l, trips) {
-      const end = px(extent(trips, "x")), squares = trips.filter((at) => at.kind === "square");
+      const end = px(extent(trips, "x"));
       let listed = 0;
       trips.forEach((at, i) => {
         const w = px(at.wide), under = w >= LETTER, letter = l.trips[i].letter;
-        if (letter) renew(letter, under && lying(values) ? { x: px(at.x) + w / 2, y: px(at.y + at.tall / 2) + 5, "text-anchor": "middle" } : under ? { x: px(at.x) + w / 2, y: px(at.tall) + line - 1, "text-anchor": "middle" } : { x: end + 5, y: 0.75 * line + line * listed++, "text-anchor": "start" });
-        if (letter) renew(letter, { visibility: inside(at) ? "hidden" : "visible" });
+        if (letter) renew(letter, under && lying(values) ? { x: px(at.x) + w / 2, y: px(at.y + at.tall / 2) + 5, style: "text-anchor:middle" } : under ? { x: px(at.x) + w / 2, y: px(at.tall) + line - 1, style: "text-anchor:middle" } : { x: end + 5, y: 0.75 * line + line * listed++, style: "text-anchor:start" });
+        if (letter) renew(letter, { visibility: inside(at) || px(at.tall) < (under ? 0.8 : LIST) * line ? "hidden" : "visible" });
       });
-      if (squares.length) renew(l.scores, { x: 0, y: Math.max(px(extent(squares, "y")) + line - 1 + (l === handled ? 24 : 0), px(extent(trips, "y")) + line - 1), visibility: trips.every((at, i) => at.kind !== "square" || inside(at) || fitting(at, l.trips[i].score)) ? "hidden" : "visible" });
     }
     function lying(at) {
       return at.N_q < at.d;
@@ -368,39 +374,37 @@ function render({ model, el }) {
     /** How many small tiles a letter needs: its own, or the pair that is written and read; 0 where neither has room. */
     function fitting(at, score) {
       if (!score || px(at.tall) <= 17) return 0;
-      return [1, 2].find((many) => many * px(at.wide) > 7.5 * (many < 2 ? tight(at, score) : score).length) ?? 0;
-    }
-    /** A score's name in a small tile: S′ for the scaled S, where its whole name has no room. */
-    function tight(at, score) {
-      return px(at.wide) > 7.5 * score.length ? score : score.replace("S/√d", SCALED);
+      return [1, 2].find((many) => many * px(at.wide) > 7.5 * score.length) ?? 0;
     }
     function inside(at) {
-      return px(at.wide) > 84 && px(at.tall) > 20;
+      return px(at.wide) > 12 * letter_ && px(at.tall) > 20;
     }
     function place({ rect, score, says }, at) {
       const w = px(at.wide), t = px(at.tall), named = inside(at), again = at.kind === "pile" && values.K_rows > shape.n;
       const key = [at.x, at.y, at.wide, at.tall].map((x) => px(x).toFixed(3)).join();
-      const how = at.direction === "read" ? "read" : "write", full = `${how} ${score ?? at.tensor.toUpperCase()}${again ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`;
+      const how = at.direction === "read" ? "read" : "write", full = `${how} ${score ?? at.tensor.toUpperCase()}${again && px(at.wide) > 14 * letter_ ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`;
       const tiles = named ? 1 : fitting(at, score), alone = tiles < 2 || at.x > 0; // of a pair the second, which lies on the first, has the letter for both
-      write(says, named ? full : score ? (tiles === 1 ? tight(at, score) : score) : "");
+      write(says, named ? full : (score ?? ""));
       if (rect.facDrawn === key) return; // a change of scale often leaves it
       rect.facDrawn = key;
       renew(rect, { x: px(at.x), y: px(at.y), width: w, height: t, "stroke-width": w < 4 || tiles > 1 ? 0 : 0.5 }); // no seam through a name
       says.setAttribute("visibility", tiles && alone ? "visible" : "hidden");
       // a plate behind the words is for what runs through a tile: a low one has no room for it
-      const plate = tiles > 1 ? 5 : named && t > 30 ? 9 : 0, size = named || !tiles ? "" : `font-size:${Math.min(13, (tiles * w) / (0.7 * says.textContent.length))}px;`;
+      const plate = tiles > 1 ? 5 : named && t > 30 ? 9 : 0, size = named || !tiles ? "" : `font-size:${Math.min(big ? 19 : 13, (tiles * w) / (0.7 * says.textContent.length))}px;`;
       if (tiles) renew(says, { style: `${size}stroke-width:${plate}px`, x: px(at.x) + (tiles < 2 ? w / 2 : 0), y: px(at.y) + t / 2 + 5 });
     }
-    const corner = px(shape.n), small = corner < SMALL;
-    const below = px(extent(trips(handled, values), "y")) + 0.9 * line, held = { cx: corner, cy: corner }; // below all that lies there
+    const corner = px(shape.n), small = corner < (big ? 1.4 : 1) * SMALL; // beside a small S the handle hangs on a line, below all that lies there
+    const hangs = px(extent(trips(handled, values), "y")) + 0.9 * line, held = { cx: corner, cy: small ? hangs : corner };
     renew(around, { width: corner, height: corner });
-    renew(lead, { d: small ? `M${corner} ${corner}V${below}h5` : "" });
-    renew(drag, small ? { x: corner + 9, y: below + 5, class: "fac-t-hand fac-trip fac-left" } : { x: corner - 5, y: corner - 13, class: "fac-t-hand fac-trip fac-on-s fac-t-end" });
-    write(drag, handleSays(handled.svg, "n", small ? 1e3 : corner - 12, `N = ${shape.n}`, `N ${shape.n}`, `N`));
+    renew(lead, { d: small ? `M${corner} ${corner}V${hangs}` : "" });
+    const said = handleSays(handled.svg, "n", small ? 1e3 : ((corner - 24) * 7) / letter_, `N = ${thousands(shape.n)}`, `N ${thousands(shape.n)}`), long_ = 0.9 * wide(said, big ? 19 : 13) + 10;
+    const aside = corner + 13 + long_ < column + gap; // else under the handle
+    renew(drag, small ? { x: aside ? corner + 14 : Math.max(0, Math.min(corner - long_ / 2, column - long_)), y: hangs + (aside ? 5 : 1.5 * line), class: "fac-t-hand fac-trip fac-left" } : { x: corner - 16, y: corner - 12, class: "fac-t-hand fac-trip fac-on-tag fac-t-end" });
+    renew(tag, { x: corner - 11 - long_, y: corner - 11 - 1.1 * line, width: long_, height: 1.3 * line, visibility: small || !said ? "hidden" : "visible" });
+    write(drag, said);
     renew(reach, held);
-    renew(knob, { ...held, r: small ? Math.min(6, Math.max(3.5, corner / 5)) : 8 }); // over no letter of the tiles that meet there
+    renew(knob, { ...held, r: 8 });
     renew(arrows, way({ ...held, class: "corner" }));
-    renew(arrows, { visibility: corner < 28 ? "hidden" : "visible" });
     shown.extras.forEach(({ entry, rect, torn, svg }, i) => {
       const tall = tallOf(lanes.length + i), side = 2 * shape.n, high = entry.bytes / values.H / values.b / get("layers") / side;
       renew(svg, { height: tall });
@@ -408,31 +412,16 @@ function render({ model, el }) {
       renew(torn, { y: tall - 12, visibility: px(high) > tall ? "visible" : "hidden" });
     });
     const rows = 2 ** Math.floor(Math.log2(Math.min(110 / scale, 2 ** Math.ceil(Math.log2(shape.n))))), long = rows * scale;
-    const [first] = lanes, words = first.never && trips(first, values)[0].x && px(shape.n) <= 5.5 * line && !lying(values) ? 4.2 : trips(first, values).some((at) => px(at.wide) >= LETTER && !inside(at)) ? 1.6 : 0.7; // lines below the areas
-    ruler.setAttribute("transform", `translate(0 ${px(Math.max(extent(rooms[0], "y"), extent(trips(first, values), "y"))) + words * line})`);
+    const [first] = lanes, under = first.never && trips(first, values)[0].x && px(shape.n) <= 5.5 * line && !lying(values) ? 4.2 : trips(first, values).some((at) => px(at.wide) >= LETTER && !inside(at)) ? 1.6 : 0.7; // lines below the areas
+    ruler.setAttribute("transform", `translate(0 ${px(Math.max(extent(rooms[0], "y"), extent(trips(first, values), "y"))) + under * line})`);
     bar.setAttribute("d", `M1 0v8h${long}v-8`);
-    write(barText, `${rows >= 1 ? rows : `1/${1 / rows}`} row${rows > 1 ? "s" : ""}`);
+    write(barText, `${rows >= 1 ? thousands(rows) : `1/${1 / rows}`}${narrow ? "" : ` number${rows > 1 ? "s" : ""}`}`);
     barText.setAttribute("x", long + 8);
-    drawLaunches();
-    const paired = lanes.some((l) => trips(l, values).some((at) => at.kind === "square" && !inside(at))); // their letters do not say which
-    write(legend, `${values.H > 1 || get("layers") > 1 ? "Areas of one head, one layer: " : "Areas: "}S and P of ${shape.n} × ${shape.n} numbers ${paired ? "(left written, right read)" : "each"}, Q, K, V and O of ${shape.n} × ${shape.d}.${lanes.some((l) => l.trips.some(({ says }) => says.textContent === SCALED && says.getAttribute("visibility") === "visible")) ? ` ${SCALED} is S/√d.` : ""}`);
-    /** Where launches set the pace: a block a launch, end to end, on the time line of the bytes, as high as there is room. */
-    function drawLaunches() {
-      const high = Math.min(free - 2.2 * line, 9 * line), each = milliseconds(1000 * data.launch_s);
-      lanes.forEach((l, i) => {
-        const y = rowOf(talls, i) + 1.4 * line;
-        l.launched((add) => {
-          if (!drawn) return;
-          add("title", "text", { class: "fac-trip fac-left fac-soft-text", x: 0, y: y - 0.4 * line }, "one block = one kernel launch");
-          for (let k = 0; k < launches[i]; k += 1) {
-            add(`launch ${k}`, "rect", { class: "fac-launch", x: k * unit, y, width: unit - Math.min(3, unit / 4), height: high });
-            if (unit > 3 * line) add(`launch says ${k}`, "text", { class: "fac-trip fac-on-launch", x: (k + 0.5) * unit - Math.min(3, unit / 4) / 2, y: y + 0.5 * high + 0.3 * line }, each);
-          }
-        });
-      });
-    }
-    if (shown.scale && shown.scale !== scale && shown.width === width) zoom(shown.scale / scale, shown.n * scale);
-    shown = { ...shown, scale, n: shape.n, width };
+    const heads = values.H > 1 ? `all ${values.H} heads` : "one head", strips = lanes.some((l) => l.trips.some(({ score }) => score));
+    write(legend, `${values.H * get("layers") > 1 ? `Bytes: ${heads}${get("layers") > 1 ? ` of ${get("layers")} layers` : ""}. Areas: one head` : "Bytes and areas: one head"}. ${strips ? "Squares: S and P, N × N numbers, left written, right read. Strips: " : ""}Q, K, V and O, N × d.`);
+    if (shown.scale && shown.scale !== scale && shown.width === whole) zoom(shown.scale / scale, shown.n * scale);
+    shown = { ...shown, scale, n: shape.n, width: whole };
+    return Math.round((1.8 + 2.5 * lanes.length) * (big ? 16 : 13)) + free;
   }
 
   /** From the old scale to the new one, the ruler with all areas; what S was stays as an outline. */
@@ -481,7 +470,7 @@ function render({ model, el }) {
         if (turn === laid - 1 && timer) l.trips[term].rect.animate([{ opacity: 0, transform: "translateY(-24px)" }, { opacity: 1, transform: "none" }], 300);
       });
       l.value.textContent = bytesText(sum);
-      l.ratio.hidden = laid < most;
+      l.ratio.style.visibility = laid < most ? "hidden" : "";
     }
   }
 
@@ -489,11 +478,8 @@ function render({ model, el }) {
   function inWords(totals, paces, chip) {
     const bound = data.models.findIndex((m) => m.kind === "lower bound"), base = bound < 0 ? totals.indexOf(Math.min(...totals)) : bound;
     const scores = data.models.findIndex((m) => m.terms.some((t) => data.scores[t.tensor])), told = scores < 0 ? totals.indexOf(Math.max(...totals)) : scores;
-    const label = capital(data.models[told].label.replace(/ \(.*/, "")), { limit } = paces[told];
-    if (limit === "overhead") { // of every lane that waits for them
-      const counts = [...new Set(data.models.filter((_, i) => paces[i].limit === limit).map((m) => m.launches * get("layers")))].sort((a, b) => a - b), of = milliseconds(1000 * data.launch_s);
-      return `At N = ${get("n")} launches set the pace on ${chip.name}, not bytes: ${counts.join(", ").replace(/, ([^,]*)$/, " or $1")} ${`${counts}` === "1" ? `launch of ${of}` : `launches of ${of} each`}.`;
-    }
+    const label = capital(plainly(data.models[told].label)), { limit } = paces[told];
+    if (limit === "overhead") return `At N = ${get("n")} launches set ${label === "Naive" ? "naive's" : "the"} pace: they take ${milliseconds(1000 * paces[told].overhead)}, all its bytes ${milliseconds(1000 * paces[told].traffic)}.`.replaceAll(/(?<=\d) (?=.?s\b)/g, "\u00a0");
     if (told === base) return `${label} moves ${bytesText(totals[told])}; on ${chip.name} ${LIMITS[limit]} the pace.`;
     const of = bound < 0 ? `what ${data.models[base].label} moves` : "the least", ratio = totals[told] / totals[base];
     const flash = data.models.findIndex((m) => m.kind === "upper bound"), worst = totals[flash] / totals[base];

@@ -18,7 +18,7 @@ export function requestsThatFit(variant, s, data) {
 export const saysOf = (variant, s) => variant.says.replace(/{(\w+)}/g, (_, name) => s[name]);
 
 const GIB = 1024, TALL = 15.2, // of the box, in letters
-   MOST_EDGES = 3000, MOST_NUMBERS = 100, OWN = "this model";
+   MOST_EDGES = 3000, MOST_NUMBERS = 12, OWN = "this model";
 const LENGTHS = powersOfTwo(256, 2 ** 24);
 const STORES = { MHA: (s) => ({ kv_heads: s.heads }), MQA: () => ({ kv_heads: 1 }), int8: () => ({ dtype: "int8 / fp8" }) }; // what a press makes of this model
 
@@ -65,18 +65,19 @@ function render({ model, el }) {
     const weights = now.weights_m * 2e6, room = now.gpus * data.capacity[now.gpu], free = room - weights;
     const fit = requestsThatFit(data.variants[OWN], now, data), fits = `${fit} ${fit === 1 ? "request fits" : "requests fit"}`, where = `${now.gpus} × ${now.gpu}`, box_ = `${now.gpus === 1 ? "One" : now.gpus} ${now.gpu}${now.gpus === 1 ? "" : "s"} (${bytesText(room, GIB)})`, holds = now.gpus === 1 ? "holds" : "hold";
     const finding = free < 0 ? `${box_} cannot hold the weights alone` : `${box_} ${holds} ${fit ? `${fit} request${fit === 1 ? "" : "s"}` : "no request"} of ${now.n} tokens`;
+    const why = fit ? `${finding}: ${bytesText(brick, GIB)} each, beside ${bytesText(weights, GIB)} of weights` : finding, title = [why, finding].find((says) => wide(says, 1.25 * fs) < width) ?? finding;
     words.textContent = free < 0
       ? `The weights alone, ${bytesText(weights, GIB)}, do not fit on ${where}, ${bytesText(room, GIB)}.`
       : `${bytesText(perToken, GIB)} a token, ${bytesText(brick, GIB)} a request of ${now.n} tokens${now.batch > 1 ? `, ${bytesText(own, GIB)} for ${now.batch} of them` : ""}${now.batch > fit ? `: ${now.batch - fit} of ${now.batch} ${now.batch === 1 ? "finds" : "find"} no room` : ""}. Beside the weights ${fits} on ${where}.`;
     words.classList.toggle("fac-hear", free >= 0 && now.batch <= fit); // then the picture says it all
     picture.svg.setAttribute("aria-label", `Memory as one box of ${bytesText(room, GIB)}, ${bytesText(weights, GIB)} of it weights. ${words.textContent}`);
-    const top = 3 * fs, tall = TALL * fs, all = (width - 2) / Math.max(room, weights), wall = all * room, slab = all * Math.min(room, weights);
+    const top = 3.6 * fs, tall = TALL * fs, all = (width - 2) / Math.max(room, weights), wall = all * room, slab = all * Math.min(room, weights);
     // As many rows as leave no request in two of them; what is left over lies at their ends.
     if (!picture.svg.facHeld) rows = !fit ? 8 : fit < 5 ? fit : [8, 7, 9, 6, 10, 5].find((many) => fit % many === 0) ?? 8;
     const full = fit * brick || free, row = tall / rows, place = { x: 1 + slab, w: (wall - slab) * (full / free), y: top, row, rows };
     brickAt = free > 0 && brick * rows <= full ? { x: place.x, w: (brick / full) * rows * place.w } : null;
     box((add) => {
-      add("head", "text", { class: wide(finding, 1.35 * fs) > width ? "fac-t-name" : "fac-t-big", x: 1, y: 1.15 * fs }, finding);
+      add("head", "text", { class: wide(title, 1.25 * fs) > width ? "fac-t-name" : "fac-t-big", x: 1, y: 1.3 * fs }, title);
       add("slab", "rect", { class: "fac-kv-weights", x: 1, y: top, width: slab, height: tall }, `weights, ${bytesText(weights, GIB)}`);
       if (free < 0) {
         add("beyond", "rect", { class: "fac-kv-over", x: 1 + wall, y: top, width: -free * all, height: tall }, `too much, ${bytesText(-free, GIB)}`);
@@ -92,7 +93,7 @@ function render({ model, el }) {
         const says = [long + hint, few + hint].find((text) => wide(text, fs) < width) ?? few, at = Math.min(place.x, width - wide(says, fs));
         add("request", "text", { class: "fac-t-name", x: at, y: top - 0.45 * fs }, says);
         if (!fit) ribbon(add, "too long", "fac-kv-over", place, 0, free, free);
-        add("knob", "circle", { class: "fac-knob fac-across fac-knob-n", cx: Math.max(0.6 * fs, Math.min(width - 0.6 * fs, x)), cy: y, r: 0.5 * fs }, "drag: N, tokens of a request", (px, py) => {
+        add("knob", "circle", { class: "fac-knob fac-across fac-knob-n", cx: Math.max(0.6 * fs, Math.min(width - 0.6 * fs, x)), cy: y, r: 0.6 * fs }, "drag: N, tokens of a request", (px, py) => {
           const line = Math.max(0, Math.min(rows - 1, Math.floor((py - top) / row))), share = (line + Math.max(0.0001, Math.min(1, (px - place.x) / (wall - slab)))) / rows;
           dragged = true;
           put(model, { n: nearest(LENGTHS, (share * free) / perToken) });
@@ -100,10 +101,10 @@ function render({ model, el }) {
       }
       if (slab > wide("weights", fs)) ["weights", bytesText(weights, GIB)].forEach((says, i) => slab > wide(says, fs) + 0.5 * fs && add(`weights ${i}`, "text", { class: "fac-t-name fac-kv-on", x: Math.min(0.6 * fs, (slab - wide(says, fs)) / 2), y: top + (1.4 + 1.3 * i) * fs }, says));
     });
-    const half = bytesText((fit * brick) / 2, GIB), rest = free - fit * brick, over = free < 0 ? -free : brick - free;
+    const rest = free - fit * brick, over = free < 0 ? -free : brick - free;
     marks.replaceChildren(...key(
       ...(slab > wide(bytesText(weights, GIB), fs) + 0.5 * fs ? [] : [["fac-kv-slab", `weights ${bytesText(weights, GIB)}`]]), // where the box has no room for it
-      ...(fit ? [["fac-k-area", `K ${half}`], ["fac-v-area", `V ${half}`], ["fac-key-free", `left over ${bytesText(rest, GIB)}`]]
+      ...(fit ? [...(lettered((brick / full) * rows, place.w, fs) ? [] : [["fac-k-area", "K"], ["fac-v-area", "V"]]), ...((rest / free) * (wall - slab) > 0.6 * fs ? [["fac-key-free", `left over ${bytesText(rest, GIB)}`]] : [])]
         : [["fac-naive-area", `${free < 0 ? "" : "request 1: "}${bytesText(over, GIB)} too much`]]),
     ).childNodes);
     return top + tall + 2;
@@ -134,17 +135,20 @@ function render({ model, el }) {
     numbers(add, place, step, fit, fs);
   }
 
-  /** Requests by number: each, or as many as have room; the first brick says which half is K. */
-  function numbers(add, { x, w, y, row }, step, fit, fs) {
+  /** Whether a brick has room for the letters of its halves. */
+  const lettered = (step, w, fs) => step * w >= 2.8 * fs;
+
+  /** A few requests by number: the last of each row where all rows are alike; the first brick says which half is K. */
+  function numbers(add, { x, w, y, row, rows: many }, step, fit, fs) {
     const room = wide(String(fit), 0.87 * fs) + 0.5 * fs;
-    const every = [1, 2, 5, 10, 20, 50, 100, 200, 500].find((k) => k * step * w >= room && fit / k <= MOST_NUMBERS) ?? 1000;
+    const alike = fit > many && fit % many === 0 && (fit / many) * step * w >= room, every = alike ? fit / many : [1, 2, 5, 10, 20, 50, 100, 200, 500].find((k) => k * step * w >= room && fit / k <= MOST_NUMBERS) ?? 1000;
     for (let n = every; n <= fit; n += every) {
       const from = (n - 1) * step + 1e-9, to = n * step, cut = Math.min(to, Math.floor(from) + 1), turns = to - cut > cut - from; // over the end of its row
       const [a, b] = turns ? [cut, Math.min(to, cut + 1)] : [from, cut], line = Math.floor(a);
       const middle = Math.max(room / 2, Math.min(w - room / 2, ((a + b) / 2 - line) * w));
-      add(`number ${n}`, "text", { class: "fac-kv-brick fac-kv-number", x: x + middle, y: y + (line + 0.5) * row + 0.31 * fs, "text-anchor": "middle" }, String(n));
+      chip(add, `number ${n}`, String(n), x + middle, y + (line + 0.5) * row, fs, "fac-kv-number");
     }
-    if (fit && step * w >= 2.8 * fs) ["K", "V"].forEach((name, i) => add(`letter ${name}`, "text", { class: "fac-kv-brick fac-kv-letter", x: x + 0.5 * fs, y: y + (i ? 0.75 : 0.25) * row + 0.31 * fs }, name));
+    if (fit && lettered(step, w, fs)) ["K", "V"].forEach((name, i) => add(`letter ${name}`, "text", { class: "fac-kv-brick fac-kv-letter", x: x + 0.5 * fs, y: y + (i ? 0.75 : 0.25) * row + 0.31 * fs }, name));
   }
 
   /** What would shrink a request's cache: bars of one scale, with what then fits. */
@@ -153,7 +157,7 @@ function render({ model, el }) {
     const fixed = ([name]) => name !== OWN && !(name in STORES); // no setting of this model
     const all = Object.entries(data.variants).sort((a, b) => fixed(a) - fixed(b) || size(b[1]) - size(a[1])), sizes = all.map(([, variant]) => size(variant)), most = Math.max(...sizes), settable = all.filter((one) => !fixed(one)).length;
     const narrow = width < 700, line = (narrow ? 3 : 1.9) * fs, first = 2 * fs, fit = (variant) => `${requestsThatFit(variant, now, data)} fit`, count = Math.max(...all.map(([, variant]) => wide(fit(variant), fs))) + 0.7 * fs;
-    const names_ = narrow ? 0.6 * fs : 11 * fs, end = (narrow ? 6.5 : 22) * fs, own_ = size(data.variants[OWN]), room = (x) => width - x - end;
+    const names_ = narrow ? 0.6 * fs : 11 * fs, end = (narrow ? 6.5 : 31) * fs, own_ = size(data.variants[OWN]), room = (x) => width - x - end;
     const under = brickAt && brickAt.x >= names_ + count && (most / own_) * brickAt.w <= room(brickAt.x); // the bars have the box's own scale
     const left = under ? brickAt.x : names_ + count, scale = under ? brickAt.w / own_ : room(left) / most;
     others.svg.setAttribute("aria-label", `One request's cache by other ways to keep it. ${all.map(([name, variant], i) => `${name}, ${saysOf(variant, now)}: ${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`).join(". ")}.`);
@@ -161,7 +165,7 @@ function render({ model, el }) {
     const high = (narrow ? 0.95 : 1.15) * fs, barY = (i) => at0(i) + (narrow ? 0.3 : 0.22) * fs;
     lines((add) => {
       add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, "The same request, stored another way (press to try)");
-      add("compared", "text", { class: "fac-t-name", x: 1, y: first + settable * line + 1.3 * fs }, "For comparison: no settings of this model");
+      add("compared", "text", { class: "fac-t-name", x: 1, y: first + settable * line + 1.3 * fs }, "For comparison: what other models do");
       all.forEach(([name, variant], i) => {
         const own = name === OWN, w = Math.max(1.5, scale * sizes[i]), change = STORES[name]?.(now), at = at0(i), y0 = barY(i);
         const what = saysOf(variant, now), shown = own && now.kv_heads > 1 && now.kv_heads < now.heads ? `${name} (GQA)` : name, text = { y: narrow ? at - 0.05 * fs : at + 1.15 * fs };
@@ -171,7 +175,7 @@ function render({ model, el }) {
         add(`bar ${name}`, "rect", { class: "fac-kv-bar fac-fill-other", style: own ? "fill:var(--fac-k)" : "", x: left, y: y0, width: w, height: high }, what);
         if (own) add("bar of v", "rect", { class: "fac-kv-bar", style: "fill:var(--fac-v)", x: left, y: y0 + high / 2, width: w, height: high / 2 });
         add(`fit ${name}`, "text", { class: "fac-t-name", x: left - 0.5 * fs, y: y0 + 0.93 * fs, "text-anchor": "end" }, fit(variant));
-        add(`says ${name}`, "text", { class: narrow ? "fac-t-small" : "", "data-variant": name, x: left + w + 0.5 * fs, y: y0 + 0.93 * fs }, narrow ? bytesText(sizes[i], GIB) : `${bytesText(sizes[i], GIB)}: ${what}`);
+        add(`says ${name}`, "text", { class: narrow ? "fac-t-small" : "", "data-variant": name, x: left + w + 0.5 * fs, y: y0 + 0.93 * fs }, narrow ? bytesText(sizes[i], GIB) : `${bytesText(sizes[i], GIB)}, ${what}`);
       });
     });
     return first + 2.3 * fs + sizes.length * line;

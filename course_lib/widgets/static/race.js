@@ -47,7 +47,7 @@ function render({ model, el }) {
       else nodes.push(text(p.x + p.w / 2, p.y + (p.h > 2 * fs ? p.h / 2 : p.h + 1.3 * fs), "fac-race-never", p.w > 8 * fs ? "S is never here" : "never here", { "text-anchor": "middle" }));
     }
     const bar = 2 ** Math.floor(Math.log2(Math.min(3.6 * fs, 0.3 * H) / scale)), { s: S } = lane.at, by = panel + panelH - 0.6 * fs;
-    nodes.push(text(x + 0.9 * fs, by, "fac-race-soft", null, {}, (node) => (lane.timesText = node)), v("path", { class: "fac-race-line", d: `M${S.x} ${by - 6}v6h${bar * scale}v-6` }), text(S.x + bar * scale + 6, by, "fac-race-soft", `${bar} rows`));
+    nodes.push(text(x + 0.9 * fs, by, "fac-race-soft", null, {}, (node) => (lane.timesText = node)), v("path", { class: "fac-race-line", d: `M${S.x} ${by - 6}v6h${bar * scale}v-6` }), text(S.x + bar * scale + 6, by, "fac-race-soft", `${bar}${lw < 500 ? "" : " numbers"}`));
     const desk = get("caches");
     nodes.push(...(desk ? [...l2Band(text, lane, race, get), ...deskOf(text, lane, race, get)] : chipOf(text, lane, race)));
     nodes.push(text(desk ? x : lane.statusX, desk ? y + 2.75 * fs : lane.chipY + 1.33 * fs, "fac-race-small", null, {}, (node) => (lane.statusText = node)));
@@ -74,7 +74,7 @@ function render({ model, el }) {
   function handles(lane, naive, last) {
     const { s: S, q, k } = lane.at, { scale } = race.box, nodes = [];
     if (naive || race.lanes[0] === lane) {
-      nodes.push(...knob(S.x + S.w, S.y + S.h, "corner", (x) => set({ n: nearest(SIZES, Math.max(1, x - S.x) / scale) }), "drag: N", "n"), cornerName(text, over, race, S, lane));
+      nodes.push(...knob(S.x + S.w, S.y + S.h, "corner", (x) => set({ n: nearest(SIZES, Math.max(1, x - S.x) / scale) }), "drag: N", "n"), ...cornerName(text, over, race, S, lane));
     }
     if (!last || naive) return nodes;
     for (const [t, trait, p] of [["Q", "block_q", q], ["K", "block_k", k]]) {
@@ -102,17 +102,16 @@ function render({ model, el }) {
     if (!lane.flagged) return;
     const { tw, fs, tape, stacked } = race.box, x = planted ? get("flag") * tw : 1, y = lane.bill, left = x > race.box.width / 2, far = (left ? -4 : 4) * fs, tall = (stacked ? 1.7 : 2) * fs, top = y - tall - 5;
     lane.led = !stacked && (!clock || planted) && !left && x < 9 * fs; // the flag stands on the tape's name: its words say it
-    const inside = planted ? 0 : wide(verdict(race, lane, -1, false, data().titles[lane.name]), 1.06 * fs) + 3.6 * fs, tip = planted ? far : -0.6 * fs; // a flag that waits bears what is asked of it
+    const inside = planted ? 0 : 7.6 * fs, tip = planted ? far : -0.6 * fs; // a flag that waits bears what is to be done with it
     const cloth = { class: "fac-race-grab", d: `M${x} ${top}h${inside}l${tip} ${tall / 2}l${-tip} ${tall / 2}h${-inside}z` };
     const grab = clock ? v("path", cloth) : hold("path", cloth, (px) => put(model, { flag: clamp(px / tw) }));
     lane.flagText = null;
-    const [sx, sy, anchor] = !planted ? [x + 2.4 * fs, top + 0.67 * tall, "start"] : stacked ? [tw, lane.named, "end"] : [x + 1.12 * far, top + 0.65 * tall, left ? "end" : "start"];
+    const [sx, sy, anchor] = !planted ? [x + inside + 0.6 * fs, top + 0.67 * tall, "start"] : stacked ? [tw, lane.named, "end"] : [x + 1.12 * far, top + 0.65 * tall, left ? "end" : "start"];
     const says = text(sx, sy, "fac-race-verdict", null, { "text-anchor": anchor }, (node) => (lane.flagText = node));
-    renew(lane.flagged, { class: planted ? "" : "fac-race-unset" });
     renew(lane.nameText, { display: lane.led ? "none" : "inline" });
     patch(lane.flagged, clock && !planted ? [] : [
       v("path", { class: "fac-race-flag", d: `M${x} ${y + tape}V${top}` }), grab,
-      v("path", { ...way({ cx: 0, cy: 0, class: "" }), transform: `translate(${x + 0.36 * far} ${top + tall / 2}) scale(1.7)` }), says], held);
+      v("path", { ...way({ cx: 0, cy: 0, class: "" }), transform: `translate(${x + 0.36 * far} ${top + tall / 2}) scale(1.7)` }), ...(planted ? [] : [text(x + 2.2 * fs, sy, "fac-race-ask", "drag me")]), says], held);
   }
   race.again = () => draw();
   function draw() {
@@ -133,12 +132,14 @@ function render({ model, el }) {
       if (lane.flagText) judge(race, lane, mark, over, data().titles[lane.name]);
       if (lane.leastText) write(lane.leastText, clock ? `thin: at least ${bytesText(Math.round(lane.least0))} of it must cross HBM` : "thin: what of it must cross HBM");
       if (lane.seen) renew(lane.seen, { visibility: clock ? "visible" : "hidden" });
-      write(lane.statusText, !clock ? get("caches") ? "" : "empty" : lane.current ? doing(lane, lane.current, get("caches") ? race.box.lw : lane.x + race.box.lw - lane.statusX, fs) : over ? "done" : "");
+      write(lane.statusText, !clock ? "" : lane.current ? doing(lane, lane.current, get("caches") ? race.box.lw : lane.x + race.box.lw - lane.statusX, fs) : over ? "done" : "");
       for (const [t, node] of Object.entries(lane.wearText)) {
         const size = t === "s" ? lane.scores : race.box.n * race.box.d * b() * ("qo".includes(t) && get("decode") ? 1 / race.box.n : 1), times = (lane.reads[t] ?? 0) / size;
-        write(node, !clock && "os".includes(t) ? "empty" : !"qo".includes(t) && times > 0.04 ? `${t === "s" ? "moved " : lane.at.v.x - lane.at.k.x > 5 * fs ? "read " : ""}${times < 10 ? Number(times.toFixed(1)) : short(times, 3)} ×` : "");
+        const many = times < 10 ? Number(times.toFixed(1)) : short(times, 3);
+        write(node, times < 0.05 || t === "o" ? "" : t === "s" ? `${many} of ${lane.trips} trips` : `${many} ×`);
       }
-      write(lane.timesText, Object.values(lane.wear).some((times) => times > 1) ? "fringe: re-reads" : "");
+      write(lane.timesText, clock ? `read so often${Object.values(lane.wear).some((times) => times > 1) ? "; fringe: re-reads" : ""}` : "");
+      if (lane.slotText) write(lane.slotText, lane.current?.tensor.toUpperCase() ?? "");
       if (lane.deskText) write(lane.deskText, lane.name === "naive" && lane.current ? `a tile of ${lane.current.tensor.toUpperCase()}` : "");
     }
     const other = race.lanes[1];

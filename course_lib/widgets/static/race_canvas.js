@@ -71,6 +71,7 @@ function raceCanvas(get) {
       lazily(lane, "least", () => lane.past.at(-1) + lane.events.at(-1).least);
       lazily(lane, "outs", () => lane.events.reduce((sum, e) => sum + (e.tensor === "o" && e.kind === "store" ? e.bytes : 0), 0) || 1);
       lazily(lane, "group", () => groups(lane));
+      lazily(lane, "trips", () => short(lane.events.reduce((sum, e) => sum + (isScore(e.tensor) ? e.bytes : 0), 0) / lane.scores, 3));
       return lane;
     });
     race.badges = [...new Set(race.lanes.map((lane) => lane.badge))];
@@ -79,9 +80,9 @@ function raceCanvas(get) {
     race.difference = race.lanes[1]?.name === "replay" && race.lanes[0].name !== "naive" ? firstDifference(race.lanes[1].events, race.lanes[0].events) : null;
   }
 
-  /** The first event of each one's group: moves thinner than a pixel lie in one. It begins with a Q and ends with an O: no K comes before its Q. */
+  /** The first event of each one's group: moves thinner than two pixels lie in one. It begins with a Q and ends with an O: no K comes before its Q. */
   function groups({ events, from }) {
-    const first = [], thin = race.axis / race.box.tw;
+    const first = [], thin = (2 * race.axis) / race.box.tw;
     events.forEach((e, i) => {
       const before = first[i - 1], last = events[i - 1]?.tensor, cut = e.tensor !== last && (e.tensor === "q" || last === "o");
       const joins = i && !cut && e.bytes < thin && events[before].bytes < thin && from[i] - from[before] < 6 * thin;

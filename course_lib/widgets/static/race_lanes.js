@@ -114,6 +114,7 @@ function says(lane, e) {
 
 /** The longest of its words that have room. */
 function doing(lane, e, room, fs) {
+  room -= fs;
   const whole = says(lane, e), own = whole.replace(/^program \d+, /, ""), said = [whole, own, own.replace(/^\w+ (\w+) rows/, "$1"), own.split(": ").at(-1)];
   return said.find((text) => wide(text, 0.76 * fs) < room) ?? said[3].split(", ").at(-1);
 }
@@ -143,15 +144,14 @@ const SLOT = 1.1; // of the letters' height
 function chipOf(text, lane, { box: { fs, lw } }) {
   const { x, chipY } = lane, naive = lane.name === "naive";
   lane.slots = {};
-  let left = x + 5.3 * fs;
+  let left = x + 5.2 * fs;
   const nodes = [v("rect", { class: "fac-race-chip", x, y: chipY, width: lw, height: 2 * fs, rx: 4 }), text(x + 0.7 * fs, chipY + 1.35 * fs, "fac-race-name", "on chip")];
-  for (const t of naive ? ["a tile"] : [...ORDER, "s"]) {
-    const name = naive ? t : t.toUpperCase();
-    if (!naive) nodes.push(text(left, chipY + 1.33 * fs, "fac-race-soft", name));
-    left += naive ? 0 : wide(name, 0.83 * fs) + 0.4 * fs;
+  for (const t of naive ? ["a tile"] : ["q", "k", "v", "o", "s"]) {
+    left += 0.95 * fs;
+    nodes.push(text(left - 0.2 * fs, chipY + 1.33 * fs, "fac-race-soft", naive ? "" : t.toUpperCase(), { "text-anchor": "end" }, naive ? (node) => (lane.slotText = node) : null));
     lane.slots[t] = { x: left, y: chipY + 0.45 * fs, w: SLOT * fs, h: SLOT * fs };
     nodes.push(v("rect", { class: "fac-race-slot", x: left, y: chipY + 0.45 * fs, width: SLOT * fs, height: SLOT * fs }));
-    left += (SLOT + 0.45) * fs;
+    left += (SLOT + 0.35) * fs;
   }
   lane.statusX = left + 0.3 * fs;
   return nodes;
@@ -180,7 +180,7 @@ function raceSays(race, clock, get) {
     const wrong = race.difference == null || clock < race.end ? "" : ` The first difference is event ${race.difference + 1}: ${race.lanes[1].events[race.difference] ? says(race.lanes[1], race.lanes[1].events[race.difference]) : "yours has ended"}${race.lanes[0].events[race.difference] ? `, where the other does: ${says(race.lanes[0], race.lanes[0].events[race.difference])}` : ""}.`;
   const asked = "Tape: every load and store, by size", [badge] = race.badges;
   const thin = clock && race.lanes.some((lane) => lane.group.some((first, i) => first !== i));
-  if (!clock || clock < race.end) return `${asked}, in order${thin ? "; what is thinner than a pixel lies together" : ""}${race.badges.length > 1 ? "" : `; ${badge}`}.`;
+  if (!clock || clock < race.end) return `${asked}, in order${thin ? "; what is thinner than two pixels lies together" : ""}${race.badges.length > 1 ? "" : `; ${badge}`}.`;
   if (!get("caches")) return `${asked}; caches may serve a part.${wrong}`;
   const least = race.lanes.map((lane) => bytesText(Math.round(lane.least)));
   const stays = race.lanes.some((lane) => lane.name === "naive" && 2 * lane.scores <= race.chip().l2), rest = `L2 may give the rest${stays ? ": for this N, S and P fit into it, for a larger one they do not" : ""}`;
@@ -193,7 +193,7 @@ const timeText = (seconds) => (seconds < 1e-3 ? `${short(seconds * 1e6, 3)} µs`
 /** What the flag asks for, and what has come of the prediction so far. */
 function verdict({ box: { tw, fs, stacked }, axis }, lane, mark, over, title) {
   const whose = lane.led && mark < axis / 2 ? `${title}: ` : "";
-  if (mark < 0) return `${whose}drag me to where this tape will end`;
+  if (mark < 0) return `to where ${lane.led ? `${title}’s` : "this"} tape will end`;
   const flag = Math.max(1, mark), low = lane.now > flag, times = low ? lane.total / flag : flag / lane.total;
   const came = !over ? (low ? "already passed" : "") : times < 1.02 ? "right" : `${short(times, 3)} × too ${low ? "low" : "high"}`;
   const says = `${amount(flag)}${came && `, ${came}`}`, words = ["your flag: ", "you: "].map((who) => who + says);
@@ -217,11 +217,12 @@ function judge(race, lane, mark, over, title) {
   if (stacked && mark >= 0) renew(lane.flagText, { x: Math.min(tw, Math.max(wide(`${title}${says}`, fs) + 1.4 * fs, x)) });
 }
 
-/** The name of S's corner: inside S, or right of a small one, where room is. */
+/** The name of S's corner, on a plate: inside S, or right of a small one, where room is. */
 function cornerName(text, over, { box }, S, lane) {
   const { fs } = box, right = lane.x + box.lw - S.x - S.w - 1.2 * fs, inside = S.w - 1.4 * fs >= right, low = S.h < 3 * fs ? 2.4 : -0.8; // one row of S has no inside
-  const says = handleSays(over, "n", Math.max(S.w - 1.4 * fs, right), `N = ${box.n}`, `N ${box.n}`);
-  return text(S.x + S.w + (inside ? -0.9 : 0.8) * fs, S.y + S.h + (inside ? low : 0.3) * fs, "fac-t-hand fac-race-pill", says, { "text-anchor": inside ? "end" : "start", "data-names": "n" });
+  const says = handleSays(over, "n", Math.max(S.w - 1.4 * fs, right), `N = ${box.n}`, `N ${box.n}`), w = wide(says, 0.8 * fs) + 0.8 * fs;
+  const x = S.x + S.w + (inside ? -0.9 : 0.8) * fs, y = S.y + S.h + (inside ? low : 0.3) * fs;
+  return [v("rect", { class: "fac-tag", x: x - (inside ? w - 0.4 * fs : 0.4 * fs), y: y - 1.05 * fs, width: says ? w : 0, height: 1.4 * fs, rx: 4 }), text(x, y, "fac-t-hand fac-race-pill", says, { "text-anchor": inside ? "end" : "start", "data-names": "n" })];
 }
 
 /** The name of a tile's edge, between the strips of Q and K, as K's fringe grows at its right; two at one height, one below the other. */
@@ -229,8 +230,9 @@ function tileName(text, { box: { fs, scale }, lanes }, trait, get) {
   const { q, k } = lanes.at(-1).at, room = k.x + k.w / 2 - q.x - q.w / 2 - Math.max(q.w + 4, 1.7 * fs), rows = get(trait), ofK = trait === "block_k";
   const edge = (at, rows) => Math.max(at.y + Math.min(at.h, get(rows) * scale), at.y + 1.1 * fs), own = edge(ofK ? k : q, trait), other = edge(ofK ? q : k, ofK ? "block_q" : "block_k");
   const near = !get("decode") && Math.abs(own - other) < 1.3 * fs, y = near ? (own + other) / 2 + (ofK ? 0.65 : -0.65) * fs : own;
-  const says = [` = ${rows}`, ` ${rows}`].find((words) => 6.2 * (3 + words.length) < room);
-  const name = says ? [["B"], [trait.at(-1), { dy: "0.3em", "font-size": "75%" }], [says, { dy: "-0.225em" }]] : [[7 * String(rows).length < room ? rows : ""], [""], [""]];
+  const arrow = ofK ? [" ", " ▸"] : ["◂ ", ""], words = [` = ${rows}`, ` ${rows}`], fits = (words, more) => 6.2 * (2.5 + more + words.length) < room;
+  const pointed = words.find((says) => fits(says, 2)), says = pointed ? pointed + arrow[1].trimEnd() : words.find((says) => fits(says, 0.5));
+  const name = says ? [[`${pointed ? arrow[0].trimStart() : ""}B`], [trait.at(-1), { dy: "0.3em", "font-size": "75%" }], [says, { dy: "-0.225em" }]] : [[7 * String(rows).length < room ? rows : ""], [""], [""]];
   return text((q.x + q.w / 2 + k.x + k.w / 2) / 2, y + 0.3 * fs, "fac-t-hand", name.map(([words, more]) => v("tspan", more ?? {}, String(words))), { "data-names": trait, "text-anchor": "middle" });
 }
 
