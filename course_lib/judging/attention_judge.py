@@ -88,7 +88,8 @@ def _like(case: Case, o_true: np.ndarray, lse_true: np.ndarray) -> tuple[Any, An
 def _allowed(case: Case, o_true: np.ndarray, in_dtype: bool, eager: Callable[[Case], Any]) -> float:
     if not in_dtype:
         largest = float(np.abs(o_true).max(initial=0.0))
-        return IN_DOUBLE * largest + 4 * output_rounding(*case.args[:3], unit=DOUBLE)
+        q, k, v = case.args[:3]
+        return IN_DOUBLE * largest + 4 * output_rounding(q, k, v, DOUBLE)
     dtype = str(case.args[0].dtype).removeprefix("torch.")
     allowed = allowed_error(o_true, as_float64(eager(case)), dtype)
     return allowed + (output_rounding(*case.args[:3]) if dtype == "float32" else 0.0)
