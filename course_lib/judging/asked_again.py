@@ -19,7 +19,7 @@ import numpy as np
 
 from course_lib.judging.as_meant import as_meant
 from course_lib.judging.finding import Finding, endless
-from course_lib.judging.hosts import Host
+from course_lib.judging.hosts import Host, Ran
 from course_lib.judging.spec import Case, Exercise
 from course_lib.judging.walks import is_walk
 from course_lib.sandbox.inputs import holds_floats, is_tensor
@@ -44,12 +44,26 @@ def asked_again(exercise: Exercise, host: Host, case: Case, when: str) -> Findin
     if when == REWRITTEN:
         if exercise.kind == "question" or (exercise.run and exercise.kind == "python"):
             return None  # what runs a function of NumPy hands it copies
-        # numbers of which no answer can be kept, wherever they lie
-        first = exercise.cases(np.random.default_rng(2**32))[0]
-        case = replace(first, rewritten=True, counted=False)
+        case = replace(_new_numbers(exercise), rewritten=True)
         if not holds_floats([*case.args, *case.kwargs.values()]):
             return None
     return _asked(exercise, host, case, when)
+
+
+def _new_numbers(exercise: Exercise) -> Case:
+    """Return a case of numbers of which no answer can be kept, wherever they lie."""
+    return replace(exercise.cases(np.random.default_rng(2**32))[0], counted=False)
+
+
+def wrong_on_its_own(exercise: Exercise, host: Host, when: str) -> Case | None:
+    """Return the case of new numbers if its answer is wrong where no call came before it, too.
+
+    It is these numbers then, and nothing is kept.
+    """
+    if when != REWRITTEN or exercise.kind == "kernel" or exercise.later:
+        return None
+    case = _new_numbers(exercise)
+    return case if _is_right(exercise, case, host.afresh(case)) is False else None
 
 
 def laid_out_again(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Finding | None:
@@ -70,17 +84,20 @@ def right_afresh(exercise: Exercise, host: Host, case: Case, finding: Finding) -
     if exercise.kind == "kernel" or exercise.later or not case.args:
         return None
     plain = replace(case, counted=False, compiled=False)
-    for run, is_right in ((host.run, False), (host.afresh, True)):
-        ran = run(plain)
-        if ran is None or ran.observed is None or ran.found:
-            return None
-        expected = exercise.truth(*case.args, **case.kwargs)
-        result = as_meant(ran.observed.result, exercise.answer(expected))
-        found = exercise.finding(ran.given, replace(ran.observed, result=result), expected)
-        if (found is None) != is_right:
+    for run, right in ((host.run, False), (host.afresh, True)):
+        if _is_right(exercise, case, run(plain)) is not right:
             return None
     says = "your answer here is right if nothing was called before, but not after the check's calls"
     return replace(finding, property=THE_SAME, says=f"{says}: {finding.says}", look=_LOOK)
+
+
+def _is_right(exercise: Exercise, case: Case, ran: Ran | None) -> bool | None:
+    """Return whether an answer is right, None if there is none to judge."""
+    if ran is None or ran.observed is None or ran.found:
+        return None
+    expected = exercise.truth(*case.args, **case.kwargs)
+    result = as_meant(ran.observed.result, exercise.answer(expected))
+    return exercise.finding(ran.given, replace(ran.observed, result=result), expected) is None
 
 
 def _has_gaps(x: Any) -> bool:

@@ -11,7 +11,14 @@ from course_lib.judging import faults
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, array_finding
 from course_lib.judging.spec import Case, Observed
-from course_lib.judging.tolerance import allowed_error, as_float64, output_rounding, score_rounding
+from course_lib.judging.tolerance import (
+    DOUBLE,
+    IN_DOUBLE,
+    allowed_error,
+    as_float64,
+    output_rounding,
+    score_rounding,
+)
 
 
 def attention_truth(q: Any, k: Any, v: Any, *, causal: bool = False, **_tiles: Any) -> Any:
@@ -32,8 +39,8 @@ def attention_judge(
     """Return a judge for o, or for (o, lse) if ``with_lse``.
 
     ``in_dtype``: inputs are tensors, and the result must have their dtype and device (lse:
-    float32); the allowed error follows that dtype. Otherwise NumPy, judged to 1e-5. ``eager``
-    gives o of a case as eager PyTorch computes it; by default plain attention.
+    float32); the allowed error follows that dtype. Otherwise NumPy in float64, judged as such.
+    ``eager`` gives o of a case as eager PyTorch computes it; by default plain attention.
     """
 
     def judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
@@ -80,7 +87,9 @@ def _like(case: Case, o_true: np.ndarray, lse_true: np.ndarray) -> tuple[Any, An
 
 def _allowed(case: Case, o_true: np.ndarray, in_dtype: bool, eager: Callable[[Case], Any]) -> float:
     if not in_dtype:
-        return 1e-5 * max(1.0, float(np.abs(o_true).max(initial=0.0)))
+        largest = float(np.abs(o_true).max(initial=0.0))
+        q, k, v = case.args[:3]
+        return IN_DOUBLE * largest + 4 * output_rounding(q, k, v, DOUBLE)
     dtype = str(case.args[0].dtype).removeprefix("torch.")
     allowed = allowed_error(o_true, as_float64(eager(case)), dtype)
     return allowed + (output_rounding(*case.args[:3]) if dtype == "float32" else 0.0)

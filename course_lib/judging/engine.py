@@ -20,7 +20,13 @@ from course_lib.child.compiler_messages import known_trap, name_of_trap
 from course_lib.child.student_error import Failure
 from course_lib.judging import books
 from course_lib.judging.as_meant import as_meant
-from course_lib.judging.asked_again import REWRITTEN, asked_again, laid_out_again, right_afresh
+from course_lib.judging.asked_again import (
+    REWRITTEN,
+    asked_again,
+    laid_out_again,
+    right_afresh,
+    wrong_on_its_own,
+)
 from course_lib.judging.desk import holds_nan
 from course_lib.judging.finding import Finding, endless
 from course_lib.judging.hosts import Host, Ran
@@ -71,7 +77,10 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
         # at once: who hands out one buffer often has one for each shape
         for when in ("at once", REWRITTEN) if judged.seen and not passed else ():
             if not named and (found := asked_again(exercise, host, case, when)):
-                yield Judged(case, incorrect(exercise, case, found), None)
+                if other := wrong_on_its_own(exercise, host, when):
+                    yield _judge_one(exercise, host, other, [judged.seen] if judged.seen else [])
+                else:
+                    yield Judged(case, incorrect(exercise, case, found), None)
                 named = True
         named = named or judged.report is not None
         if judged.seen:

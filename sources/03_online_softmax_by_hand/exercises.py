@@ -4,7 +4,8 @@
 # Five exercises, about 58 minutes. You need lesson 03 and NumPy; no GPU, no
 # Triton. Run a cell with Shift+Enter. `hint(stream_average)` gives a hint,
 # three at most for each exercise. Your functions leave their arguments as they
-# are.
+# are. All numbers are float64: round to nothing coarser on the way, and add nothing to a sum
+# that does not belong to it.
 
 # %% imports
 import numpy as np

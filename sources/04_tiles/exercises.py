@@ -6,7 +6,8 @@
 # `hint(tile_bounds)` gives a hint, three at most for each exercise.
 #
 # One head unless an exercise says otherwise. No mask before 4.4. Your functions
-# leave their arguments as they are.
+# leave their arguments as they are. Arrays are float64 (the memory of 4.6 holds float32): round to
+# nothing coarser on the way, and add nothing to a sum that does not belong to it.
 
 # %% imports
 import numpy as np
@@ -20,7 +21,7 @@ from course_lib.accounting.memory import FlatMemory
 # Cut the rows `0 .. n - 1` into tiles of `tile` rows. Return a list of pairs
 # `(start, stop)`, in order. Row `start` belongs to the tile, row `stop` does
 # not: this is how Python slices count. The last tile may be shorter. There may be
-# a thousand tiles and more, and each call returns a list of its own.
+# a thousand tiles and more, and each call returns a list of its own. No rows make no tile.
 #
 # Example: `tile_bounds(10, 4)` is `[(0, 4), (4, 8), (8, 10)]`.
 # Before you check: how many tiles do 300 rows make, if a tile has 64?

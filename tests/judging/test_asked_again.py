@@ -14,6 +14,7 @@ from course_lib.judging.judges import exactly
 from course_lib.judging.questions import question
 from course_lib.judging.spec import Case, Exercise
 from course_lib.sandbox.inputs import NEW
+from course_lib.specs.lesson_01.three_lines import IN_NUMPY
 
 PAIRS = replace(
     Exercise.of("4.1", cases=lambda rng: [], truth=lambda n: n, judge=exactly),
@@ -99,3 +100,21 @@ def test_a_question_is_asked_twice():
     answers = iter([(9, 3), (9, 4)])
     assert _report(question("1.1", (9, 3)), lambda: (9, 3)).passed
     assert _report(question("1.1", (9, 3)), lambda: next(answers)).failed_property == THE_SAME
+
+
+def _an_integer_root(q, k, v):
+    import numpy as np
+
+    e = np.exp(q @ k.T / int(q.shape[1] ** 0.5))
+    return e / e.sum(axis=1, keepdims=True) @ v
+
+
+def test_what_is_wrong_on_other_numbers_alone_is_not_told_that_it_keeps_something():
+    one = next(
+        cases
+        for seed in range(9)
+        if (cases := IN_NUMPY.cases(np.random.default_rng(seed)))[0].args[0].shape[1] == 16
+    )
+    found = engine.first_failure(IN_NUMPY, Here(IN_NUMPY, _an_integer_root), one[:1])
+    assert found.failed_property == "the values"
+    assert "head_dim 16" not in " ".join(found.lines)

@@ -18,7 +18,7 @@ from course_lib.judging.judges import array_finding, hidden_finding
 from course_lib.judging.misconceptions import BASES, CLIPPED, NOT_THE_MAXIMUM, attention_mistakes
 from course_lib.judging.picture import Bar, TrafficBars
 from course_lib.judging.spec import HARD, NUMPY_ONLY, Case, Exercise, Mistake, Observed, ways
-from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
+from course_lib.judging.tolerance import IN_DOUBLE, allowed_error, as_float64, score_rounding
 
 
 def _numpy_cases(rng: Generator) -> list[Case]:
@@ -48,8 +48,11 @@ def _numpy_cases(rng: Generator) -> list[Case]:
         (f"{n_q} queries, {n_k} keys, d = {d}", cases.draw(rng, n_q, n_k, d))
         for n_q, n_k, d in sizes.attention(rng)
     ]
-    name = "float64, d = {}: its root is no float32"
-    double = [(name.format(d), cases.in_double(rng, cases.draw(rng, 4, 6, d))) for d in (5, 3)]
+    name = "float64, {} keys, d = {}: its root is no float32"
+    double = [
+        (name.format(n_k, d), cases.in_double(rng, cases.draw(rng, 4, n_k, d)))
+        for n_k, d in ((6, 5), (300, 3))
+    ]
     wide = [*magnitudes.attention(rng, 3, 14, 4), *magnitudes.uneven(rng, 9, 11, 5)]
     alone = Case(
         "one query and one key", cases.draw(rng, 1, 1, 3), blind_to=frozenset({"mean(V)", "V"})
@@ -69,9 +72,6 @@ def _far_rows(rng: Generator, n_q: int, n_k: int, d: int) -> cases.Triple:
     return q, k, v
 
 
-_IN_DOUBLE = 1e-10  # relative: of float64 inputs whose scores are exact
-
-
 def _judge_numpy(case: Case, observed: Observed, expected: Any) -> Finding | None:
     from course_lib.attention import naive
 
@@ -80,7 +80,7 @@ def _judge_numpy(case: Case, observed: Observed, expected: Any) -> Finding | Non
     if fault := faults.find_fault(got, o_true):
         return fault
     if case.args[0].dtype == np.float64:
-        allowed = _IN_DOUBLE * float(np.abs(o_true).max())
+        allowed = IN_DOUBLE * float(np.abs(o_true).max())
     else:
         allowed = allowed_error(o_true, as_float64(naive(*case.args)), "float32")
         allowed += score_rounding(*case.args)

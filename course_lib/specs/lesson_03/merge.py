@@ -18,6 +18,7 @@ from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.misconceptions import BASES
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed, ways
+from course_lib.judging.tolerance import in_double
 from course_lib.specs.lesson_03.piles import (
     FAINT_NAME,
     HIGH,
@@ -212,9 +213,10 @@ def _equal_in_part() -> list[Case]:
 def _judge_merged(case: Case, observed: Observed, expected: State) -> Finding | None:
     """Judge a state; what is merged with no keys alone is changed in nothing, not in any digit."""
     states = case.args[0]
-    unchanged = len([m for m, _, _ in states if np.isfinite(m)]) <= 1
+    ms = np.array([m for m, _, _ in states])
+    unchanged = np.isfinite(ms).sum() <= 1
     names = ("m", "l_sum", "o")
-    return judge_state(names, observed, expected, relative=1e-12 if unchanged else 1e-6)
+    return judge_state(names, observed, expected, 1e-12 if unchanged else in_double(ms))
 
 
 _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (

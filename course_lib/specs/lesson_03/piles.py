@@ -306,9 +306,9 @@ ORDERS = {
 
 
 def judge_state(
-    names: tuple[str, ...], observed: Observed, expected: State, relative: float = 1e-6
+    names: tuple[str, ...], observed: Observed, expected: State, relative: float
 ) -> Finding | None:
-    """Judge a state, each number under its name, to one part in a million."""
+    """Judge a state, each number under its name, to a relative error."""
     got = observed.result
     if fault := find_fault(got, tuple(np.asarray(x) for x in expected)):
         return fault

@@ -25,6 +25,7 @@ from course_lib.judging.misconceptions import (
     order_matters,
 )
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.tolerance import in_double
 from course_lib.specs.lesson_03.piles import (
     FAINT_NAME,
     HIGH,
@@ -219,11 +220,16 @@ def _denominator_cases(rng: Generator) -> list[Case]:
     ]
 
 
+def _judge_denominator(case: Case, observed: Observed, expected: State) -> Finding | None:
+    allowed = in_double(np.concatenate(case.args[0]))
+    return judge_state(("m", "l_sum"), observed, expected, allowed)
+
+
 STREAM_DENOMINATOR = Exercise.of(
     "3.2",
     cases=_denominator_cases,
     truth=_denominator,
-    judge=_pile_by_pile(lambda _, *seen: judge_state(("m", "l_sum"), *seen)),
+    judge=_pile_by_pile(_judge_denominator),
     run=_run_piles,
     without_torch=True,
     mistakes=(
@@ -334,10 +340,7 @@ def _below_1e30() -> tuple[Piles, Piles]:
 
 def _judge_average(case: Case, observed: Observed, expected: Any) -> Finding | None:
     """Judge an average as exactly as its scores let it be: a small number added to l_sum shows."""
-    scores = np.concatenate(case.args[0])
-    largest = np.abs(scores[np.isfinite(scores)]).max(initial=0.0)
-    relative = min(1e-7 + 2.0**-48 * float(largest), 1e-6)
-    return within(relative)(case, observed, expected)
+    return within(in_double(np.concatenate(case.args[0])))(case, observed, expected)
 
 
 def _average_cases(rng: Generator) -> list[Case]:

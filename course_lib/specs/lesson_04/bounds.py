@@ -25,6 +25,7 @@ def _bounds_cases(rng: Generator) -> list[Case]:
         (10, 4),
         (int(rng.integers(3, 7)), 1),
         (1, 1),
+        (0, 4),
         (tile * whole, tile),
         (tile * whole + rest, tile),
         (tile - 1, tile),

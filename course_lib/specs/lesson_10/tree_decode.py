@@ -89,6 +89,7 @@ def _cases(rng: Generator) -> list[Case]:
         case("branches in turns", [-1, -1, 0, 1, 2, 3], 8),
         case("an empty cache", [-1, 0, 0, 1], 0),
         case("a long line with branches", _deep_tree(rng, 10), 4),
+        _case(rng, "more drafts than an integer has bits: 70", _deep_tree(rng, 70), 4),
         case("large scores (q and k times 4)", _drawn_tree(rng, 6), 11, drawn=_large),
         *(
             _case(rng, f"{name}, float64", tree, 10, 16, drawn=how, by=by, double=True,

@@ -91,6 +91,7 @@ def _cases(rng: Generator) -> list[Case]:
         _case(rng, "6 tokens in pages of 1", 6, 1, wide=True),
         _case(rng, "12 tokens in a pool of 70000 pages of 1", 12, 1, n_pages=70_000),
         _case(rng, "3 tokens in a page of 16", 3, 16),
+        _case(rng, "300 tokens in pages of 2", 300, 2, n_pages=160),
         _case(rng, "no token yet, float16", 0, 4, dtype="float16", blind_to=_NULLS),
         _case(rng, "pages that lie in memory as (n_pages, page_size, H_kv, d)", 11, 4, heads=3,
               stored="by slot"),
