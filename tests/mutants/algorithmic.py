@@ -575,6 +575,7 @@ def k_reshaped(node: ast.AST) -> Iterator[New]:
 
 
 @_operator("the wrong heads share", "the wrong heads share",
+           "the length of another sequence",  # where the quotient is a sequence's number
            "heads take turns instead of sharing with their neighbours")  # fmt: skip
 def wrong_heads(node: ast.AST) -> Iterator[New]:
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.FloorDiv):
@@ -718,7 +719,9 @@ OPERATORS: tuple[Operator, ...] = (
         ("X.cdiv(A, B)", "A // B"), ("-(-A // B)", "A // B"), ("math.ceil(A / B)", "A // B"),
         ("range(0, N, B)", "range(0, N - B + 1, B)"),
     )),
-    _algorithmic("a tile too many", *_TOO_MANY, of=(
+    _algorithmic("a tile too many", *_TOO_MANY,
+                 "another share of the keys",  # of splits: each has a key more, and none is lost
+                 of=(
         ("X.cdiv(A, B)", "A // B + 1"), ("range(0, N, B)", "range(0, N + B, B)"),
     )),
     _algorithmic("the mask is left out", "the mask is missing", "nothing is hidden", *_FILL,

@@ -27,6 +27,7 @@ from course_lib.specs.lesson_09.weights import (
     OF_MASKS,
     OF_TILES,
     Weights,
+    in_float32,
     parts,
     right,
     seen_by,
@@ -247,7 +248,8 @@ def _slip(
         with np.errstate(all="ignore"):
             p = weights(s, lse, seen, where)
             delta_row = delta(o, do) if delta else (o * do).sum(-1)
-            return delta_row, p.swapaxes(-1, -2) @ (values(o, do) if values else do)
+            dv = p.swapaxes(-1, -2) @ (values(o, do) if values else do)
+            return delta_row, in_float32(dv)
 
     return model
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.attention.slips import LN_2
 from course_lib.judging.misconceptions import SAYS
 from course_lib.judging.spec import ways
 from course_lib.judging.tolerance import as_float64
@@ -54,9 +55,14 @@ def as_inputs(x: np.ndarray, where: dict[str, Any]) -> np.ndarray:
     return x.astype(np.float16).astype(np.float64) if where["half"] else x
 
 
+def in_float32(x: np.ndarray) -> np.ndarray:
+    """Return ``x`` with infinities where float32 has no number as large."""
+    return np.where(np.abs(x) > np.finfo(np.float32).max, np.copysign(np.inf, x), x)
+
+
 def right(s: np.ndarray, lse: np.ndarray, seen: np.ndarray, _where: Any = None) -> np.ndarray:
     """Return the weights: exp(s - lse), 0 where a pair is not seen."""
-    return np.where(seen, np.exp(s - lse), 0.0)
+    return np.where(seen, in_float32(np.exp(s - lse)), 0.0)
 
 
 def _tile_softmax(s: np.ndarray, _lse: Any, seen: np.ndarray, where: dict[str, Any]) -> np.ndarray:
@@ -236,20 +242,22 @@ OF_TILES: tuple[Named, ...] = (
         "lse is a natural logarithm: use exp, or multiply S and lse by log2(e) for exp2.",
         lambda s, lse, seen, _: np.where(seen, np.exp2(s - lse), 0.0),
     ),
-    (
+    *ways(
         "the scale is missing",
         SAYS["the scale is missing"],
         lambda s, lse, seen, at: right(s * np.sqrt(at["d"]), lse, seen),
+        lambda s, lse, seen, at: right(s * np.sqrt(at["d"]) * LN_2, lse, seen),  # with its log2(e)
     ),
     (
         "scaled twice",
         "s has been multiplied by the scale already.",
         lambda s, lse, seen, at: right(s / np.sqrt(at["d"]), lse, seen),
     ),
-    (
+    *ways(
         "the scale is upside down",
         SAYS["the scale is upside down"],
         lambda s, lse, seen, at: right(s * at["d"], lse, seen),
+        lambda s, lse, seen, at: right(s * at["d"] * LN_2**2, lse, seen),  # of one with log2(e)
     ),
     (
         "the causal mask is always there",

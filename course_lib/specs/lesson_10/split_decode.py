@@ -27,6 +27,7 @@ from course_lib.specs.lesson_10.caches import (
     NOT_NONE,
     allowed,
     copy_finding,
+    of_the_scale,
     read_finding,
     scores,
 )
@@ -338,6 +339,23 @@ def _against(other: Callable[[Array], Array]) -> Slip:
     )
 
 
+def _one_by_one(
+    old: Callable[[Array], Array], new: Callable[[Array], Array] = np.exp
+) -> Callable[[Array], Array]:
+    """Return weights of parts that are merged one after the other into one.
+
+    What is merged already is multiplied by ``old`` of how much lse grows, a part by ``new``.
+    """
+
+    def weights(lse: Array) -> Array:
+        so_far = np.logaddexp.accumulate(lse)
+        kept = np.where(np.isneginf(so_far[:-1]), 1, old(so_far[:-1] - so_far[1:]))
+        after = np.cumprod(kept[::-1], axis=0)[::-1]
+        return new(lse - so_far) * np.concatenate([after, np.ones_like(lse[:1])])
+
+    return weights
+
+
 def _sum_below(lse: Array) -> Array:
     return np.asarray(np.exp(lse - _max(lse)).sum(axis=0))
 
@@ -351,7 +369,18 @@ _MERGES: tuple[tuple[str, str, Slip], ...] = (
     (*_NATURAL, Slip(weights=_by_lse(lambda lse: _normed(2.0**lse)))),
     (*_NATURAL, Slip(weights=_by_lse(lambda lse: _normed(2.0 ** (lse - _max(lse)))))),
     (*_NATURAL, Slip(weights=_by_lse(lambda lse: 2.0 ** (lse - _total(lse))))),
+    *(
+        (*_NATURAL, Slip(weights=_by_lse(_one_by_one(old, new))))
+        for old, new in ((np.exp2, np.exp), (np.exp, np.exp2), (np.exp2, np.exp2))
+    ),
     (*_NATURAL, Slip(total=_total_in_base_2)),
+    (
+        *_NATURAL,
+        Slip(
+            weights=_by_lse(lambda lse: _normed(2.0 ** (lse - _max(lse)))),
+            total=lambda lse: _max(lse) + np.log((2.0 ** (lse - _max(lse))).sum(0)),
+        ),
+    ),
     (
         *_NATURAL,
         Slip(
@@ -365,7 +394,7 @@ _MERGES: tuple[tuple[str, str, Slip], ...] = (
         "O is not rescaled",
         "of parts that are merged one after the other: what is merged already was measured against "
         "the lse so far, and the new one is larger.",
-        Slip(weights=_by_lse(lambda lse: np.exp(lse - np.logaddexp.accumulate(lse)))),
+        Slip(weights=_by_lse(_one_by_one(np.ones_like))),
     ),
     (
         "the part with the largest lse is taken",
@@ -481,8 +510,7 @@ _PARTS: tuple[tuple[str, str, Slip], ...] = (
         "out in turns.)",
         Slip(key_head=lambda head, group: head),
     ),
-    ("the scale is missing", "divide the scores by sqrt(d).", Slip(power=0)),
-    ("scaled twice", "divide the scores by sqrt(d), once: not by d.", Slip(power=1)),
+    *of_the_scale(lambda power: Slip(power=power)),
 )
 
 EXERCISE = Exercise.of(
