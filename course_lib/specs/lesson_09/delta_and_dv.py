@@ -21,13 +21,12 @@ from course_lib.judging.kernel_judge import in_turn, linear_memory, stored_whole
 from course_lib.judging.least import Least, counted
 from course_lib.judging.sized_launches import tiled_launches
 from course_lib.judging.spec import FAR, Case, Exercise, Mistake, Observed
-from course_lib.judging.tolerance import allowed_error, as_float64
+from course_lib.judging.tolerance import allowed_error, as_float64, in_float32
 from course_lib.specs.lesson_09.weights import (
     KEYS_OUTSIDE,
     OF_MASKS,
     OF_TILES,
     Weights,
-    in_float32,
     parts,
     right,
     seen_by,

@@ -17,7 +17,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.misread import k_reshaped
 from course_lib.judging.spec import Mistake
-from course_lib.judging.tolerance import allowed_error, as_float64
+from course_lib.judging.tolerance import allowed_error, as_float64, in_float32
 from course_lib.specs.lesson_09.weights import (
     KEYS_OUTSIDE,
     OF_MASKS,
@@ -26,7 +26,6 @@ from course_lib.specs.lesson_09.weights import (
     Named,
     Weights,
     as_inputs,
-    in_float32,
     of_zeros_past_the_end,
     right,
     unmasked,

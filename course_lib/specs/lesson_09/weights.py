@@ -19,7 +19,7 @@ import numpy as np
 from course_lib.attention.slips import LN_2
 from course_lib.judging.misconceptions import SAYS
 from course_lib.judging.spec import ways
-from course_lib.judging.tolerance import as_float64
+from course_lib.judging.tolerance import as_float64, in_float32
 
 Weights = Callable[..., np.ndarray]
 Named = tuple[str, str, Weights]  # a mistake's name, what to tell, and the weights it makes
@@ -53,11 +53,6 @@ def where_of(
 def as_inputs(x: np.ndarray, where: dict[str, Any]) -> np.ndarray:
     """Return ``x`` as it is after ``.to(q.dtype)``, float64."""
     return x.astype(np.float16).astype(np.float64) if where["half"] else x
-
-
-def in_float32(x: np.ndarray) -> np.ndarray:
-    """Return ``x`` with infinities where float32 has no number as large."""
-    return np.where(np.abs(x) > np.finfo(np.float32).max, np.copysign(np.inf, x), x)
 
 
 def right(s: np.ndarray, lse: np.ndarray, seen: np.ndarray, _where: Any = None) -> np.ndarray:
@@ -159,9 +154,14 @@ def _hidden_before_exp(
     *,
     by: float,
     skip: bool,
+    guarded: bool = False,
 ) -> np.ndarray:
-    """Return weights whose scores are hidden before exp; by -inf: NaN in rows without a key."""
-    return _of_visited(np.exp(np.where(seen, s, by) - lse), where, skip)
+    """Return weights whose scores are hidden before exp; by -inf: NaN in rows without a key.
+
+    ``guarded``: such a row has no weight.
+    """
+    p = in_float32(np.exp(np.where(seen, s, by) - lse))
+    return _of_visited(np.where(guarded & np.isneginf(lse), 0.0, p), where, skip)
 
 
 def _of_visited(p: np.ndarray, where: dict[str, Any], skip: bool) -> np.ndarray:
@@ -397,9 +397,10 @@ OF_MASKS: tuple[Named, ...] = (
         "a score of 0, or of -1e4, is one like any other, and its weight exp(that - lse): set "
         "hidden weights to 0, after exp.",
         *(
-            partial(_hidden_before_exp, by=by, skip=skip)
+            partial(_hidden_before_exp, by=by, skip=skip, guarded=guarded)
             for by in (0.0, -1e3, -1e4)
             for skip in (True, False)
+            for guarded in (False, True)
         ),
     ),
 )
