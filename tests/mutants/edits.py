@@ -96,9 +96,13 @@ class Source:
         for function in self._tree.body:
             _tell_names(function)
         named = {n.id for n in ast.walk(self._tree) if isinstance(n, ast.Name)}
-        # kernels that nobody calls, such as a helper that an edit of the corpus replaced
+        # what never runs: kernels that nobody calls, such as a helper that an edit of the corpus
+        # replaced, and what only a type checker reads
         self._idle = {
-            i for i, one in enumerate(self._tree.body) if is_kernel(one) and one.name not in named
+            i
+            for i, one in enumerate(self._tree.body)
+            if (is_kernel(one) and one.name not in named)
+            or (isinstance(one, ast.If) and ast.unparse(one.test).endswith("TYPE_CHECKING"))
         }
         self.nodes: list[ast.AST] = [  # that an operator is asked about; the whole is one too
             node

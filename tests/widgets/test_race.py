@@ -548,13 +548,15 @@ def test_nothing_on_the_picture_lies_on_anything_else(mount):
       return of.flatMap(([a, p], i) => of.slice(i + 1).filter(([, q]) => p.left < q.right - 1 &&
         q.left < p.right - 1 && p.top < q.bottom - 4 && q.top < p.bottom - 4)
         .map(([b]) => [a, b])); }"""
-    for n, d, at in ((1024, 128, 0.0), (1024, 128, 0.3), (8192, 64, 0.5), (4096, 128, 1.0)):
-        for width in (480, 1140):
-            for caches in (False, True):
-                flag = 0.25 if at else -1.0
-                page = mount(Race(n, d, 128, 128, at=at, flag=flag, caches=caches), width=width)
-                assert page.evaluate(overlaps) == [], (n, d, at, width, caches)
+    set_all = """(state) => { Object.entries(state).forEach((one) => facModel.set(...one));
+      return new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))); }"""
     for width in (480, 1140):
+        page = mount(Race(1024, 128, 128, 128), width=width)
+        for n, d, at in ((1024, 128, 0.0), (1024, 128, 0.3), (8192, 64, 0.5), (4096, 128, 1.0)):
+            for caches in (False, True):
+                state = {"n": n, "d": d, "at": at, "flag": 0.25 if at else -1.0, "caches": caches}
+                page.evaluate(set_all, state)
+                assert page.evaluate(overlaps) == [], (width, state)
         page = mount(Race(4096, 128, at=0.5, decode=True), width=width)
         assert page.evaluate(overlaps) == [], "of one row of S"
 

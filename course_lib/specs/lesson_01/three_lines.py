@@ -151,6 +151,7 @@ _OTHER_MAXIMA: tuple[tuple[str, str, Callable[..., np.ndarray]], ...] = (
         _with_max(lambda s: s.max(axis=1), lambda e: e.sum(axis=1)),
         _with_max(lambda s: s.max(axis=1), _row_sum),
         _with_max(lambda s: s.max(axis=1, keepdims=True), lambda e: e.sum(axis=1)),
+        _with_max(lambda s: np.logaddexp.reduce(s, axis=1), lambda e: 1),
     ),
 )
 # each twice: dividing by np.sqrt(d) makes float32 scores float64, dividing by math.sqrt(d) does
@@ -185,17 +186,29 @@ def _three_lines(
     exchanged: bool = False,
     axis: int = -1,
     sum_axis: int | None = None,
+    shifted: bool = True,
+    exps: tuple[Any, Any] = (np.exp, np.exp),
     mix: Callable[..., Any] = lambda p, q, k, v: p @ v,
 ) -> Callable[..., np.ndarray]:
-    """Return a model of the lesson's three lines, with a slip in one of them."""
+    """Return a model of the lesson's three lines, with a slip in one of them.
+
+    ``exps``: that of the weights and that of their sum.
+    """
 
     def model(q: Any, k: Any, v: Any) -> np.ndarray:
         q, k, v = as_float64(q), as_float64(k), as_float64(v)
         s = (k @ q.mT if exchanged else q @ k.mT) * scale(q, k)
-        e = np.exp(s - s.max(axis=-1 if sum_axis else axis, keepdims=True))
-        return mix(e / e.sum(axis=sum_axis or axis, keepdims=True), q, k, v)
+        if shifted:
+            s = s - s.max(axis=-1 if sum_axis else axis, keepdims=True)
+        e, summed = (exp(s) for exp in exps)
+        return mix(e / summed.sum(axis=sum_axis or axis, keepdims=True), q, k, v)
 
     return model
+
+
+def _reshaped(k: np.ndarray) -> np.ndarray:
+    turned = k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2])
+    return np.asarray(turned.mT)
 
 
 _ROW_MISTAKES = (
@@ -231,6 +244,21 @@ _ROW_MISTAKES = (
         "K is read in place of V",
         "the weights mix the values: the last product takes v.",
         _three_lines(mix=lambda p, q, k, v: p @ k),
+    ),
+    Mistake(
+        "K is reshaped, not transposed",
+        "k was given the shape (head_dim, n_k), but its numbers kept their order: k.T has them in "
+        "columns.",
+        lambda q, k, v: _three_lines()(q, _reshaped(as_float64(k)), v),
+    ),
+    *Mistake.ways(
+        BASES,
+        "exp and exp2 do not belong together: the weights and their sum take the same.",
+        *(
+            _three_lines(exps=exps, shifted=shifted)
+            for exps in ((np.exp, np.exp2), (np.exp2, np.exp))
+            for shifted in (True, False)
+        ),
     ),
 )
 
