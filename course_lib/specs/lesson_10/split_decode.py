@@ -29,7 +29,6 @@ from course_lib.specs.lesson_10.caches import (
     copy_finding,
     of_the_scale,
     read_finding,
-    scores,
 )
 
 Array = np.ndarray
@@ -136,6 +135,7 @@ class Slip:
     keys: Callable[[int, int], list[Any]] = split_slices
     key_head: Callable[[int, int], int] = lambda head, group: head // group
     power: float = 0.5
+    turned: Callable[[Array], Array] = lambda k: k.swapaxes(-1, -2)
     shown: Callable[[Part], Part] = lambda part: part  # what a part becomes
     weights: Weights | None = None  # (parts) -> (splits, ...), what each part's o is multiplied by
     total: Callable[[Array], Array] | None = None  # of lse (splits, ...)
@@ -176,11 +176,10 @@ def _answer(slip: Slip) -> Callable[..., Any]:
         of = [slip.key_head(head, group) % k.shape[1] for head in range(heads)]
         k, v = k[:, of], v[:, of]  # (B, H, n_k, d)
         with np.errstate(all="ignore"):
-            s = scores(q, k, slip.power)[:, :, 0]  # (B, H, n_k)
-            parts = [
-                slip.shown(_seen(s[..., keys], v[:, :, keys], slip.guarded, slip.shifted))
-                for keys in slip.keys(k.shape[2], splits)
-            ]
+            parts = []
+            for keys in slip.keys(k.shape[2], splits):
+                s = (q @ slip.turned(k[:, :, keys]) / q.shape[-1] ** slip.power)[:, :, 0]
+                parts.append(slip.shown(_seen(s, v[:, :, keys], slip.guarded, slip.shifted)))
             lse = np.stack([part.lse for part in parts])  # (splits, B, H)
             o = np.stack([part.o for part in parts])
             total = (slip.total or _total)(lse)
@@ -511,6 +510,11 @@ _PARTS: tuple[tuple[str, str, Slip], ...] = (
         Slip(key_head=lambda head, group: head),
     ),
     *of_the_scale(lambda power: Slip(power=power)),
+    (
+        "K is reshaped, not transposed",
+        "K got the shape (d, n), but its numbers kept their order: transpose it.",
+        Slip(turned=lambda k: k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2])),
+    ),
 )
 
 EXERCISE = Exercise.of(
