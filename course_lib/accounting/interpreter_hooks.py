@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from types import FrameType
@@ -130,19 +130,33 @@ _COMPARISONS = (
 def _watch(operation: Callable, observer: Observer) -> Callable:
     """Return ``binary_op`` or ``ternary_op``, which tells the observer about comparisons.
 
-    A tile made of nothing but rows and columns counts as well: a mask may be arithmetic.
+    A tile made of nothing but rows and columns counts as well, and so does a row or a column that
+    changes no number of a tile: a mask may be arithmetic.
     """
 
     def operate(builder: Any, *operands: Any) -> Any:
         result = operation(builder, *operands)
-        if operands[-1] in _COMPARISONS or _is_outer(result.data, operands[:-1]):
+        *values, how = operands
+        if how in _COMPARISONS or _is_outer(result.data, values) or _hides_nothing(values, how):
             observer.compare(np.shape(result.data))
         return result
 
     return operate
 
 
-def _is_outer(result: np.ndarray, operands: tuple[Any, ...]) -> bool:
+_LEAVES: dict[Any, int] = {np.add: 0, np.subtract: 0, np.multiply: 1}  # which leaves a number
+
+
+def _hides_nothing(operands: Sequence[Any], how: Any) -> bool:
+    """Return whether a vector that is spread over a tile has 0 alone to add, or 1 to multiply."""
+    return how in _LEAVES and any(
+        0 in x.data.strides and any(x.data.strides) and bool((x.data == _LEAVES[how]).all())
+        for x in operands
+        if x.data.ndim > 1
+    )
+
+
+def _is_outer(result: np.ndarray, operands: Sequence[Any]) -> bool:
     """Return whether a tile was made of operands that each are the same along an axis.
 
     Not of masks, whose comparisons were counted.

@@ -139,7 +139,35 @@ def _stored_in_part(observed: Observed, where: str, names: Sequence[str]) -> Fin
             name, x, alike, books, where
         ):
             return finding
+    if any(bool(x.isnan().any()) for x in results[: len(names)]):
+        return _passed_on_unstored(books, where)
     return None
+
+
+def _passed_on_unstored(books: Any, where: str) -> Finding | None:
+    """Return a finding if a launch has no program, or loads what kernels stored in part only."""
+    fresh = "and during a check fresh memory is NaN."
+    if idle := next((run for run in books.launches if 0 in run.grid), None):
+        says = f"`{idle.kernel}` is launched with the grid {idle.grid}: nothing is stored by it, "
+        return Finding(STORED, f"{says}{fresh} Is the number of tiles rounded up?", where)
+    for name, (shape, *_) in {
+        k: v for run in books.launches for k, v in run.tensors.items()
+    }.items():
+        stored = np.zeros((*shape, 1)[-2:] if len(shape) == 1 else (1, *shape)[-2:], dtype=bool)
+        visits = [(v.kind, _place(v)) for v in books.visits if v.tensor == name]
+        for kind, place in visits:
+            if kind == "store":
+                stored[place] = True
+        if stored.any() and not all(stored[place].all() for kind, place in visits):
+            says = f"kernels load from `{name}` what no kernel stored there, "
+            return Finding(STORED, f"{says}{fresh} Does each program store all of its rows?", where)
+    return None
+
+
+def _place(visit: Any) -> tuple[slice, slice]:
+    """Return which rows and columns a visit touched; of rows that are stored in a piece, all."""
+    first, stop = visit.columns
+    return slice(*visit.rows), slice(first, stop) if first < stop else slice(None)
 
 
 def _head_unstored(name: str, x: Any, where: str) -> Finding | None:
@@ -164,11 +192,15 @@ def _rows_unstored(
     """Return a finding if rows that are NaN in every head were visited by no store."""
     if x.dim() < 2:
         return None
-    stores = [v for v in books.visits if v.kind == "store" and v.tensor in alike]
-    visited = {row for v in stores for row in range(*v.rows)}
     rows = x.shape[-2]
-    empty = x.isnan().all(-1).reshape(-1, rows).all(0).nonzero().ravel().tolist()
-    missing = [row for row in empty if row not in visited]
+    empty = set(x.isnan().all(-1).reshape(-1, rows).all(0).nonzero().ravel().tolist())
+    visited: dict[str, set[int]] = {}
+    for v in books.visits:
+        if v.kind == "store" and v.tensor in alike:
+            visited.setdefault(v.tensor, set()).update(range(*v.rows))
+    missing = sorted(empty.difference(*visited.values()))
+    if not missing and any(empty == {*range(rows)} - there for there in visited.values()):
+        missing = sorted(empty)  # by that tensor's kernel; another one of its shape is whole
     if not missing:
         return None
     return Finding(

@@ -277,6 +277,12 @@ def _other_tiles(books: Any, runs: list[tuple[Any, Called]], wanted: Least) -> F
     )
 
 
+def _widest(books: Any) -> str:
+    """Return in words which product of two tiles is the largest."""
+    m, k, n = max(books.dots, key=math.prod)
+    return f"the largest product is ({m}, {k}) by ({k}, {n})"
+
+
 def _work(books: Any, runs: list[tuple[Any, Called]], wanted: Least) -> Finding | None:
     # a launch that holds no input puts together what others made: not what the rule is about
     idle = sum(run.idle for run, called in runs if _holds_inputs(called, wanted))
@@ -285,7 +291,8 @@ def _work(books: Any, runs: list[tuple[Any, Called]], wanted: Least) -> Finding 
             MULTIPLIES,
             f"the numbers are right, but tl.dot multiplies {books.flops / wanted.flops:.3g} times "
             f"as much as the tiles need ({books.flops:,} FLOPs, {wanted.flops:,} are enough): some "
-            "tile is computed in which nothing counts, or one is computed twice.",
+            "tile is computed in which nothing counts, one is computed twice, or tiles have more "
+            f"rows or keys than they should ({_widest(books)}).",
             look=f"{idle} loads bring nothing, since their mask is False everywhere: does a "
             "loop run past the last key, or a program begin past the last row?"
             if idle

@@ -46,7 +46,12 @@ MASKS = (
         Misreading(square=True),
         Misreading(square=True, loop=SLIPS["zeros_past_end"]),
     ),
-    known("the mask is missing", "causal=True makes no difference.", Misreading(masked=False)),
+    known(
+        "the mask is missing",
+        "causal=True makes no difference.",
+        Misreading(masked=False),
+        Misreading(masked=False, loop=SLIPS["zeros_past_end"]),  # nor does where K ends
+    ),
     known(
         "the causal mask is reversed",
         "a query sees the keys from its own place on: it should see those up to its own.",

@@ -310,9 +310,12 @@ _KNOWN = (
         Misreading(end=lambda t, b_q, b_k, *_: np.full_like(t, b_k)),
         Misreading(inputs=first_tile(of_k=True, of_v=True)),
         Misreading(inputs=first_tile(of_k=True, of_v=True, whole=True)),
-        Misreading(
-            inputs=first_tile(of_k=True, of_v=True),
-            sees=lambda row, key, b_q, b_k, off: key % b_k <= row + off,
+        *(
+            Misreading(
+                inputs=first_tile(of_k=True, of_v=True, whole=whole),
+                sees=lambda row, key, b_q, b_k, off: key % b_k <= row + off,
+            )
+            for whole in (False, True)
         ),
     ),
     known(
@@ -570,9 +573,11 @@ def attention_mistakes(
     is (o, lse), else o alone. ``dtype`` is that of the notes m, l and O (kernels: float32).
     ``without_masks``: only those with these names, for a function that has no ``causal``.
     """
+    known = _KNOWN + _SELDOM + (_LSE if with_lse else ()) + _LAST
     return tuple(
         Mistake(name, says, Model(slip, with_lse, dtype, guarded, skipping))
-        for name, says, slips in _KNOWN + _SELDOM + (_LSE if with_lse else ()) + _LAST
+        # the first alone is nothing but NaN, which others that are not guarded make as well
+        for name, says, slips in sorted(known, key=lambda one: "not guarded" not in one.name)
         if not without_masks or name in without_masks
         for slip in slips
         for guarded in slip.loop.guards

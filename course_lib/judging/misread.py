@@ -85,6 +85,7 @@ class Misreading:
         tile = block_k or k.shape[-2]
         guarded, skipping, dtype = how.guarded, how.skipping, how.dtype
         loop, like_q = self.loop_for(v), q
+        there = k.shape[-2]  # keys; one may read more
         q, k, v = self.inputs_read(q, k, v, tile)
         group = q.shape[-3] // k.shape[-3] if q.ndim > 2 else 1
         if group > 1:
@@ -93,7 +94,7 @@ class Misreading:
         hidden, ends = np.zeros((n_q, n_k), dtype=bool), None
         causal = causal or self.always
         if causal and self.masked:
-            hidden = self._hidden(n_q, n_k, block_q or n_q, tile)
+            hidden = self._hidden(n_q, n_k, there - n_q, block_q or n_q, tile)
             if loop.past_end and (np.isinf(loop.fill) or not loop.fills_hidden):
                 # the causal mask hides those places as well
                 loop = replace(loop, past_end=0)
@@ -103,7 +104,8 @@ class Misreading:
         if (self.end or (causal and skipping)) and block_q:
             number = np.arange(n_q) // block_q
             at = number if causal else np.full(n_q, n_q // block_q + n_k)  # no diagonal: to n_k
-            ends = np.clip((self.end or causal_end)(at, block_q, tile, n_q, n_k), 0, n_k)
+            end = (self.end or causal_end)(at, block_q, tile, n_q, there if causal else n_k)
+            ends = np.clip(end, 0, n_k)
         step = block_q if self.square and block_q else tile
         o, lse = np.empty((*q.shape[:-1], v.shape[-1])), np.empty(q.shape[:-1])
         careless = whole = True
@@ -142,12 +144,15 @@ class Misreading:
         o = self.o_stored(o, like_q)
         return ((o, lse) if how.with_lse else o), careless, whole
 
-    def _hidden(self, n_q: int, n_k: int, block_q: int, block_k: int) -> Array:
-        """Return bool (n_q, n_k): which keys a causal mask with this mistake hides."""
+    def _hidden(self, n_q: int, n_k: int, off: int, block_q: int, block_k: int) -> Array:
+        """Return bool (n_q, n_k): which keys a causal mask with this mistake hides.
+
+        ``off``: how many keys there are more than queries.
+        """
         if self.sees is not None:
             row = np.arange(n_q)[:, None]
-            return ~self.sees(row, np.arange(n_k), block_q, block_k, n_k - n_q)
-        offset = {"end": n_k - n_q, "start": 0, "sign": n_q - n_k}[self.align]
+            return ~self.sees(row, np.arange(n_k), block_q, block_k, off)
+        offset = {"end": off, "start": 0, "sign": -off}[self.align]
         last = np.arange(n_q)[:, None] + offset + self.shift
         return np.arange(n_k) < last if self.reverse else np.arange(n_k) > last
 

@@ -158,8 +158,8 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
         tried = list(seen)
         known = [*exercise.mistakes, *strides.known(exercise, failed.case)]
         resembling = (m for m in known if failed.resembles(failed.made_by(m)))
-        formula = is_formula(failed.case)
-        likely = _everywhere(exercise, resembling, run) if formula else resembling
+        cheap = failed.case.args and all(map(_is_plain, failed.case.args))
+        likely = _everywhere(exercise, resembling, run) if cheap else resembling
         if named := _confirmed(exercise, likely, tried, run):  # of those after it none is computed
             return named
         others = [m for m in known if not failed.resembles(failed.made_by(m))]
@@ -220,10 +220,19 @@ def _is_of_numbers(x: Any) -> bool:
     return isinstance(x, int | float)
 
 
+def _is_plain(x: Any) -> bool:
+    """Whether this is made of numbers and words: to answer such a case costs nothing, either."""
+    if isinstance(x, dict):
+        return all(map(_is_plain, [*x, *x.values()]))
+    if type(x) in (tuple, list):  # no walk: its calls may be many
+        return all(map(_is_plain, x))
+    return x is None or isinstance(x, int | float | str)
+
+
 def _everywhere(
     exercise: Exercise, likely: Iterator[Mistake], run: Callable[[Case], Any]
 ) -> Iterator[Mistake]:
-    """Yield those that a formula makes in every case: also where they should not show."""
+    """Yield those that explain every case, where that costs little: also where none should show."""
     tried: list[Seen] | None = None
     for mistake in likely:
         if tried is None:
@@ -253,14 +262,23 @@ def _rounded_to(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
         return None
     if numbers_in(failed.answer) < FEWEST_NUMBERS:
         return _rounded_together(exercise, failed, run)
-    if not (precision := rounded(failed.result, failed.answer, failed.case.args)):
+    if not (precision := _rounded(failed.result, failed.answer, failed.case.args)):
         return None
     drawn = exercise.cases(np.random.default_rng(1))
     for case in islice((c for c in drawn if c.name != failed.case.name), _TO_BE_CERTAIN):
         seen, result = Seen.of(exercise, case), run(case)
-        if rounded(result, seen.answer, case.args) != precision and not seen.accepts(result):
+        if _rounded(result, seen.answer, case.args) != precision and not seen.accepts(result):
             return None
     return precision
+
+
+def _rounded(result: Any, answer: Any, inputs: Any) -> Precision | None:
+    """Return the precision to which a result was rounded, or some of several: others are right."""
+    if isinstance(result, tuple) and isinstance(answer, tuple) and len(result) == len(answer):
+        pairs = zip(result, answer, strict=True)
+        if off := [pair for pair in pairs if may_be_rounded(*pair, inputs)]:
+            result, answer = map(list, zip(*off, strict=True))
+    return rounded(result, answer, inputs)
 
 
 def _rounded_together(

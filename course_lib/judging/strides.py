@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,8 @@ def known(exercise: Exercise, case: Case) -> Iterator[Mistake]:
         if (most := max(dims, default=0)) > 1:  # a tile is loaded of those: in one way
             says = "rows begin at their number, not at their number times the stride."
             places = tuple(i for i, dim in enumerate(dims) if dim == most)
-            yield Mistake(NO_ROW_STRIDE, says, partial(_read, exercise, places, _rows_by_one))
+            for read in (_rows_by_one, _numbers_by_one):
+                yield Mistake(NO_ROW_STRIDE, says, _Read(exercise, places, read))
 
 
 def _ignored(exercise: Exercise, case: Case) -> Iterator[Mistake]:
@@ -64,8 +65,8 @@ def _ignored(exercise: Exercise, case: Case) -> Iterator[Mistake]:
             return
         *others, last = (f"`{names[i]}`" for i in places)
         which = f"{', '.join(others)} and {last} are" if others else f"{last} is"
-        for stored in (False, True):
-            model = partial(_read, exercise, places, as_contiguous, stored=stored)
+        read = _Read(exercise, places, as_contiguous)
+        for model in (read, replace(read, stored=True)):
             yield Mistake(IGNORED, f"{which} {AS_IF}", model)
 
 
@@ -73,25 +74,48 @@ def _rows_by_one(x: Any) -> Any:
     return x.as_strided(x.shape, (*x.stride()[:-2], 1, x.stride(-1)))
 
 
-def _read(
-    exercise: Exercise,
-    places: Sequence[int],
-    read: Callable[[Any], Any],
-    *args: Any,
-    stored: bool = False,
-    **kwargs: Any,
-) -> Any:
-    """Return the answer to inputs of which those at ``places`` are ``read`` otherwise.
+def _numbers_by_one(x: Any) -> Any:
+    """Return ``x`` read by rows that are numbered through all its heads."""
+    *outer, row, column = x.stride()
+    return x.as_strided(x.shape, (*(step // row for step in outer), 1, column))
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """The answer to inputs of which those at ``places`` are ``read`` otherwise.
 
     ``stored``: what has the shape of one of them was made like it, and is stored as contiguous.
+    Only how it is stored differs then, so the answer to the last inputs is kept for both.
     """
-    theirs = [read(x) if i in places else x for i, x in enumerate(args)]
-    answer = exercise.answer(exercise.truth(*theirs, **kwargs))
-    if not stored:
-        return answer
-    likes = {tuple(args[i].shape): args[i] for i in reversed(places)}
-    several = isinstance(answer, tuple)
-    laid = [
-        stored_as_contiguous(x, likes.get(np.shape(x))) for x in (answer if several else (answer,))
-    ]
-    return tuple(laid) if several else laid[0]
+
+    exercise: Exercise
+    places: Sequence[int]
+    read: Callable[[Any], Any]
+    stored: bool = False
+    _last: list[Any] = field(default_factory=list)
+
+    def as_called(self, **_how: Any) -> _Read:
+        """Return this model: as `misread.Model`, it only reads its inputs."""
+        return self
+
+    def with_twins(self, *args: Any, **how: Any) -> tuple[Any, list[_Read]]:
+        """Return the answer, and that nobody else is known to give it."""
+        return self(*args, **how), [self]
+
+    def __call__(self, *args: Any, **how: Any) -> Any:
+        """Return the answer."""
+        inputs = [*args, *how.values()]
+        if not self._last or any(a is not b for a, b in zip(self._last[0], inputs, strict=False)):
+            theirs = [self.read(x) if i in self.places else x for i, x in enumerate(args)]
+            answer = self.exercise.answer(self.exercise.truth(*theirs, **how))
+            self._last[:] = inputs, answer
+        answer = self._last[1]
+        if not self.stored:
+            return answer
+        likes = {tuple(args[i].shape): args[i] for i in reversed(self.places)}
+        several = isinstance(answer, tuple)
+        laid = [
+            stored_as_contiguous(x, likes.get(np.shape(x)))
+            for x in (answer if several else (answer,))
+        ]
+        return tuple(laid) if several else laid[0]

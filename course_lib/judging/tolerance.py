@@ -98,6 +98,11 @@ def far_apart(scores: np.ndarray) -> bool:
     return bool((np.diff(np.sort(scores, axis=-1)) > gap).all())
 
 
+def in_float32(x: np.ndarray) -> np.ndarray:
+    """Return ``x`` with infinities where float32 has no number as large."""
+    return np.where(np.abs(x) > np.finfo(np.float32).max, np.copysign(np.inf, x), x)
+
+
 def in_digits(number: float, digits: int) -> float:
     """Return the largest relative error of a number that is given to so many digits.
 

@@ -419,7 +419,8 @@ def no_maximum(node: ast.AST) -> Iterator[New]:
 
 
 @_operator("scores are clipped, not shifted", "scores are clipped, not shifted",
-           "no maximum is subtracted")  # fmt: skip
+           "no maximum is subtracted",
+           "m is added but was not subtracted")  # fmt: skip  # where m + log(...) stays
 def clipped(node: ast.AST) -> Iterator[New]:
     if (scores := _of_scores(node)) is not None:
         function = node.func  # type: ignore[attr-defined]
@@ -575,6 +576,7 @@ def k_reshaped(node: ast.AST) -> Iterator[New]:
 
 
 @_operator("the wrong heads share", "the wrong heads share",
+           "the length of another sequence",  # where the quotient is a sequence's number
            "heads take turns instead of sharing with their neighbours")  # fmt: skip
 def wrong_heads(node: ast.AST) -> Iterator[New]:
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.FloorDiv):
@@ -672,7 +674,8 @@ OPERATORS: tuple[Operator, ...] = (
     )),
     _algorithmic("rows without a key are not guarded", "rows without a key are not guarded",
                  "a pile without keys gives NaN", "a tile without keys gives NaN",
-                 "parts without keys give NaN", "a split without keys is not guarded", of=(
+                 "parts without keys give NaN", "a split without keys is not guarded",
+                 "a sequence without a key is not guarded", of=(
         ('X.where(M == float("-inf"), 0.0, M)', "M"), ("X.where(L == 0.0, 1.0, L)", "L"),
         ("0.0 if M == -np.inf else M", "M"),
     )),
@@ -718,7 +721,9 @@ OPERATORS: tuple[Operator, ...] = (
         ("X.cdiv(A, B)", "A // B"), ("-(-A // B)", "A // B"), ("math.ceil(A / B)", "A // B"),
         ("range(0, N, B)", "range(0, N - B + 1, B)"),
     )),
-    _algorithmic("a tile too many", *_TOO_MANY, of=(
+    _algorithmic("a tile too many", *_TOO_MANY,
+                 "another share of the keys",  # of splits: each has a key more, and none is lost
+                 of=(
         ("X.cdiv(A, B)", "A // B + 1"), ("range(0, N, B)", "range(0, N + B, B)"),
     )),
     _algorithmic("the mask is left out", "the mask is missing", "nothing is hidden", *_FILL,
@@ -743,6 +748,7 @@ OPERATORS: tuple[Operator, ...] = (
                  "two dtypes meet in tl.dot", "another dtype where float32 is wanted",
                  "the dtype", "the scores are rounded to float16",
                  "-inf makes NaN of everything",  # -3.4e38, which m starts at, is -inf in float16
+                 "the maximum does not start at -inf",  # nor is float32's least float64's
                  "compiles for a GPU",  # which wants one type of what a loop carries
                  of=_PRECISION),
     _algorithmic("tf32", of=_IEEE),

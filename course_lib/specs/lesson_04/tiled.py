@@ -117,6 +117,7 @@ def _q_tile_cases(rng: Generator) -> list[Case]:
         case("as many queries as a tile has keys, and as d", cases.draw(rng, 8, 29, 8, size=2), 8),
         case("48 queries, 4096 keys in tiles of 32, memory measured",
              cases.draw(rng, 48, 4096, 8), 32, counted=True),
+        case("the first key of each tile scores 2000 less than the others", _first_low(rng), 4),
         far,
         case(cases.FARTHEST_NAME, cases.farthest(rng, 5, 11, 4), 4),
         case("a single query, tiles of one key", cases.draw(rng, 1, 6, 4), 1),
@@ -126,6 +127,14 @@ def _q_tile_cases(rng: Generator) -> list[Case]:
                cases.draw(rng, n_q, n_k, d), block_k)
           for n_q, n_k, d, _, block_k in sizes.tiled(rng)),
     ]  # fmt: skip
+
+
+def _first_low(rng: Generator) -> cases.Triple:
+    """Return inputs for tiles of 4 keys, of which the first is not the largest, nor the last."""
+    q, k, v = in_double(cases.draw(rng, 5, 14, 4))
+    q[:, 0], k[:, 0] = 2, 0
+    k[::4, 0] = -2000
+    return q, k, v
 
 
 def _tiled_cases(rng: Generator) -> list[Case]:

@@ -14,7 +14,7 @@ from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.spec import FAR, Case, Exercise, Mistake, Observed
-from course_lib.judging.tolerance import as_float64, score_rounding
+from course_lib.judging.tolerance import as_float64, in_float32, score_rounding
 
 
 def _weights_cases(rng: Generator) -> list[Case]:
@@ -81,7 +81,7 @@ def _weights_mistake(name: str, says: str, compute: Any) -> Mistake:
     def model(q: Any, k: Any, lse: Any, i: int, j: int, *, block_q: int, block_k: int) -> Any:
         rows = slice(i * block_q, (i + 1) * block_q)
         scores = _score_tile(q, k, i, j, block_q, block_k)
-        return compute(scores, as_float64(lse)[rows, None], q.shape[-1])
+        return in_float32(compute(scores, as_float64(lse)[rows, None], q.shape[-1]))
 
     return Mistake(name, says, model)
 

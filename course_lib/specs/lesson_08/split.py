@@ -17,7 +17,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import in_turn, linear_memory, stored_whole, was_launched
 from course_lib.judging.least import attention_least, counted
 from course_lib.judging.misconceptions import SAYS, attention_mistakes
-from course_lib.judging.misread import k_reshaped
+from course_lib.judging.misread import first_tile, k_reshaped
 from course_lib.judging.sized_launches import tiled_launches
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
@@ -288,6 +288,7 @@ _SPLIT_MISTAKES = (
             ("the scale is upside down", _by_root_of_d(2)),
             ("K is reshaped, not transposed", k_reshaped(padded=True)),
             ("K is read in place of V", lambda q, k, v, _tile: (q, k, k)),
+            ("only the first tile of keys counts", first_tile(of_k=True, of_v=True)),
         )
         for which, loop in (
             ("first", lambda keys, right: keys < right),

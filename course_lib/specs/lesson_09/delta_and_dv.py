@@ -21,7 +21,7 @@ from course_lib.judging.kernel_judge import in_turn, linear_memory, stored_whole
 from course_lib.judging.least import Least, counted
 from course_lib.judging.sized_launches import tiled_launches
 from course_lib.judging.spec import FAR, Case, Exercise, Mistake, Observed
-from course_lib.judging.tolerance import allowed_error, as_float64
+from course_lib.judging.tolerance import allowed_error, as_float64, in_float32
 from course_lib.specs.lesson_09.weights import (
     KEYS_OUTSIDE,
     OF_MASKS,
@@ -248,7 +248,8 @@ def _slip(
         with np.errstate(all="ignore"):
             p = weights(s, lse, seen, where)
             delta_row = delta(o, do) if delta else (o * do).sum(-1)
-            return delta_row, p.swapaxes(-1, -2) @ (values(o, do) if values else do)
+            dv = p.swapaxes(-1, -2) @ (values(o, do) if values else do)
+            return delta_row, in_float32(dv)
 
     return model
 

@@ -81,33 +81,35 @@ def _cases(rng: Generator) -> list[Case]:
         # the second tile of keys holds one, which the last row alone sees
         case(0.0, "rate 0: nothing is dropped; causal, 40 queries, 65 keys",
              40, 65, 16, tiles=(32, 64), causal=True, eyes=False),
+        # two tiles for each row: what is not rescaled shows in o where nothing is dropped
+        case(0.0, "rate 0, scores near -150, 20 queries, 40 keys",
+             20, 40, 16, near=-150, tiles=(16, 32), eyes=False),
         # so many more queries than keys that heads which share numbers are found out
         # (and whose rate lies between two 16ths)
-        case(0.22, "rate 0.22, 2 x 2 heads, 80 queries, 64 keys in tiles of 64 and 32, "
+        case(0.22, "rate 0.22, 2 x 2 heads, 80 queries, 64 keys in tiles of 128 and 32, "
                    "strided memory",
-             80, 64, 64, heads=(2, 2), tiles=(64, 32), strided="all"),
+             80, 64, 64, heads=(2, 2), tiles=(128, 32), strided="all"),
         # the second tile of keys is first seen by the last row of a tile of queries; d is so wide
         # that one identity shows all keys
         case(0.5, "rate 1/2, causal, 51 queries, 100 keys: aligned at the end",
-             51, 100, 128, heads=(1, 2), tiles=(16, 64), causal=True, turn=2),
-        # so few keys in a tile that whole rows of it are dropped; more heads than 8
-        case(0.7777, "rate 0.7777, seed 0, 3 x 3 heads, 32 queries, 32 keys in tiles of 16",
-             32, 32, 32, heads=(3, 3), tiles=(32, 16), seed=0),
+             51, 100, 128, tiles=(16, 64), causal=True, turn=2),
+        # more heads than 8
+        case(0.7777, "rate 0.7777, seed 0, 3 x 3 heads, 32 queries, 32 keys",
+             32, 32, 32, heads=(3, 3), tiles=(32, 64), seed=0),
         case(0.1, "rate 1/10, causal, 80 queries, 50 keys: the first 30 rows see nothing",
              80, 50, 64, tiles=(64, 32), causal=True),
         case(0.25, "float16, rate 1/4, causal, 60 queries and keys, d = 64",
              60, 60, 64, dtype="float16", tiles=(32, 32), causal=True, compiled=True, turn=1),
         case(0.25, "rate 1/4, causal, 384 queries and keys, d = 16: what is kept is counted",
              384, 384, 16, tiles=(64, 128), causal=True, eyes=False, counted=True),
-        case(0.0, "rate 0, scores near -150, 20 queries, 40 keys",
-             20, 40, 16, near=-150, tiles=(16, 32), eyes=False),
         case(0.0, f"rate 0, {draw.FINE_NAME}",
              16, 64, 16, fine=0.0, tile=1, dtype="float16", tiles=(16, 16), eyes=False),
         # row i and key j + 1024 have the number of row i + 1 and key j, if 1024 are counted a row;
         # so it is with 96, 128, 256 and others that lie between two of the groups
         case(0.5, "rate 1/2, 16 queries, 1040 keys",
-             16, 1040, 64, tiles=(64, 128), groups=(0, 96, 224, 480, 1024), turn=3),
-        replace(case(0.5, f"rate 1/2, {jump}", 33, 33, 64, jump=150, tiles=(32, 16)),
+             16, 1040, 64, tiles=(64, 256), groups=(0, 96, 224, 480, 1024), turn=3),
+        # so few keys in a tile that whole rows of it are dropped
+        replace(case(0.875, f"rate 7/8, {jump}", 33, 33, 64, jump=150, tiles=(32, 16)),
                 shows=HARD - {FAR}),
         case(0.0, f"rate 0, {far}, and dO = 0",
              33, 33, 16, far=draw.FAR_BELOW, tiles=(32, 16), eyes=False, level=True),

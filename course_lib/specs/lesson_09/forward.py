@@ -48,11 +48,9 @@ class ThereAndBack:
 
 def forward_mistakes(onward: Onward) -> tuple[Mistake, ...]:
     """Return the known mistakes of a forward pass, told by what ``onward`` makes of them."""
-    known = attention_mistakes(with_lse=True, dtype=np.float32)
-    first = sorted(known, key=lambda one: "not guarded" not in one.name)  # NaN is theirs
     return tuple(
         Mistake(one.name, one.says, ThereAndBack(one.model, onward))  # type: ignore[arg-type]
-        for one in first
+        for one in attention_mistakes(with_lse=True, dtype=np.float32)
     )
 
 

@@ -17,7 +17,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.misread import k_reshaped
 from course_lib.judging.spec import Mistake
-from course_lib.judging.tolerance import allowed_error, as_float64
+from course_lib.judging.tolerance import allowed_error, as_float64, in_float32
 from course_lib.specs.lesson_09.weights import (
     KEYS_OUTSIDE,
     OF_MASKS,
@@ -72,11 +72,11 @@ def gradients(
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     with np.errstate(all="ignore"):
         p = slip.weights(scale * slip.scores(q, k, where), lse[..., None], seen, where)
-        ds = slip.ds(p, slip.dp(do @ v.mT, where), delta[..., None])
+        ds = in_float32(slip.ds(p, slip.dp(do @ v.mT, where), delta[..., None]))
         for_q, for_k, for_v = (f(p, ds, where) for f in (slip.for_q, slip.for_k, slip.for_v))
-    factor = scale**slip.power
-    dq, dk = _pulled(q, k, for_q)[0], _pulled(q, k, for_k)[1]
-    return factor * dq, factor * dk, _pulled(do, v, for_v)[1]
+        dq, dk, dv = _pulled(q, k, for_q)[0], _pulled(q, k, for_k)[1], _pulled(do, v, for_v)[1]
+        factor = scale**slip.power
+        return in_float32(factor * dq), in_float32(factor * dk), in_float32(dv)
 
 
 EVERY, OF_QUERIES, OF_KEYS = slice(0, 3), slice(0, 1), slice(1, 3)  # which of dq, dk, dv

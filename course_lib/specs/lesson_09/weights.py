@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.attention.slips import LN_2
 from course_lib.judging.misconceptions import SAYS
 from course_lib.judging.spec import ways
-from course_lib.judging.tolerance import as_float64
+from course_lib.judging.tolerance import as_float64, in_float32
 
 Weights = Callable[..., np.ndarray]
 Named = tuple[str, str, Weights]  # a mistake's name, what to tell, and the weights it makes
@@ -56,7 +57,7 @@ def as_inputs(x: np.ndarray, where: dict[str, Any]) -> np.ndarray:
 
 def right(s: np.ndarray, lse: np.ndarray, seen: np.ndarray, _where: Any = None) -> np.ndarray:
     """Return the weights: exp(s - lse), 0 where a pair is not seen."""
-    return np.where(seen, np.exp(s - lse), 0.0)
+    return np.where(seen, in_float32(np.exp(s - lse)), 0.0)
 
 
 def _tile_softmax(s: np.ndarray, _lse: Any, seen: np.ndarray, where: dict[str, Any]) -> np.ndarray:
@@ -153,9 +154,14 @@ def _hidden_before_exp(
     *,
     by: float,
     skip: bool,
+    guarded: bool = False,
 ) -> np.ndarray:
-    """Return weights whose scores are hidden before exp; by -inf: NaN in rows without a key."""
-    return _of_visited(np.exp(np.where(seen, s, by) - lse), where, skip)
+    """Return weights whose scores are hidden before exp; by -inf: NaN in rows without a key.
+
+    ``guarded``: such a row has no weight.
+    """
+    p = in_float32(np.exp(np.where(seen, s, by) - lse))
+    return _of_visited(np.where(guarded & np.isneginf(lse), 0.0, p), where, skip)
 
 
 def _of_visited(p: np.ndarray, where: dict[str, Any], skip: bool) -> np.ndarray:
@@ -236,20 +242,22 @@ OF_TILES: tuple[Named, ...] = (
         "lse is a natural logarithm: use exp, or multiply S and lse by log2(e) for exp2.",
         lambda s, lse, seen, _: np.where(seen, np.exp2(s - lse), 0.0),
     ),
-    (
+    *ways(
         "the scale is missing",
         SAYS["the scale is missing"],
         lambda s, lse, seen, at: right(s * np.sqrt(at["d"]), lse, seen),
+        lambda s, lse, seen, at: right(s * np.sqrt(at["d"]) * LN_2, lse, seen),  # with its log2(e)
     ),
     (
         "scaled twice",
         "s has been multiplied by the scale already.",
         lambda s, lse, seen, at: right(s / np.sqrt(at["d"]), lse, seen),
     ),
-    (
+    *ways(
         "the scale is upside down",
         SAYS["the scale is upside down"],
         lambda s, lse, seen, at: right(s * at["d"], lse, seen),
+        lambda s, lse, seen, at: right(s * at["d"] * LN_2**2, lse, seen),  # of one with log2(e)
     ),
     (
         "the causal mask is always there",
@@ -389,9 +397,10 @@ OF_MASKS: tuple[Named, ...] = (
         "a score of 0, or of -1e4, is one like any other, and its weight exp(that - lse): set "
         "hidden weights to 0, after exp.",
         *(
-            partial(_hidden_before_exp, by=by, skip=skip)
+            partial(_hidden_before_exp, by=by, skip=skip, guarded=guarded)
             for by in (0.0, -1e3, -1e4)
             for skip in (True, False)
+            for guarded in (False, True)
         ),
     ),
 )

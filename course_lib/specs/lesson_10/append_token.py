@@ -22,6 +22,7 @@ from course_lib.specs.lesson_10.caches import (
     allowed,
     copy_finding,
     hidden_otherwise,
+    of_the_scale,
     read_finding,
     scores,
     softmax,
@@ -304,8 +305,7 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
         "k_new belongs into k_cache, v_new into v_cache.",
         _answer(new=lambda k, v: (v, k)),
     ),
-    ("the scale is missing", "divide the scores by sqrt(d).", _answer(power=0)),
-    ("scaled twice", "divide the scores by sqrt(d), once: not by d.", _answer(power=1)),
+    *of_the_scale(lambda power: _answer(power=power)),
 )
 
 EXERCISE = Exercise.of(

@@ -101,6 +101,16 @@ def hidden_otherwise(answer: Callable[..., Any]) -> tuple[tuple[str, str, Any], 
     )
 
 
+def of_the_scale(answer: Callable[[float], Any]) -> tuple[tuple[str, str, Any], ...]:
+    """Return the mistakes about sqrt(d): ``answer(power)`` divides the scores by d ** power."""
+    says = "divide the scores by sqrt(d)"
+    return (
+        ("the scale is missing", f"{says}.", answer(0)),
+        ("scaled twice", f"{says}, once: not by d.", answer(1)),
+        ("the scale is upside down", f"{says}: they are not multiplied by it.", answer(-0.5)),
+    )
+
+
 def softmax(s: Array, top: Callable[[Array], Array] | None = None) -> Array:
     """Return the weights of rows (..., n); a row that is all -inf is NaN, as in PyTorch.
 

@@ -90,6 +90,11 @@ def _rest_to_the_last(split: int, splits: int, n: int, length: int, block_k: int
     return np.arange(split * share, length if split == splits - 1 else (split + 1) * share)
 
 
+def _one_key_more(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
+    share = n // splits + 1
+    return np.arange(split * share, min((split + 1) * share, length))
+
+
 def _to_whole_tiles(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
     """Return split's keys and, in its last tile, those of its neighbour."""
     mine = run(split, splits, n, length, block_k)
@@ -169,6 +174,7 @@ OF_SHARES = (
         _tiles_like_cards,
         _runs_of_tiles,
         _rest_to_the_last,
+        _one_key_more,
     ),
     *(
         Mistake("a split without keys is not guarded", f"{_NO_KEY}, not NaN.", Parts(empty=empty))

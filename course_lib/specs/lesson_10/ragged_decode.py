@@ -111,6 +111,18 @@ def _with_length(of: Any) -> Any:
     return model
 
 
+def _by_key_head(q: Any, k: Any, v: Any, lengths: Any, **how: int) -> Any:
+    """Return the answer of somebody whose key head takes the length of the sequence so numbered.
+
+    Raises IndexError where there is no such sequence.
+    """
+    of = [TRUTH(q, k, v, lengths[[head] * len(lengths)], **how) for head in range(k.shape[1])]
+    group = q.shape[1] // k.shape[1]
+    o, lse = (np.stack(x) for x in zip(*of, strict=True))  # (key heads, splits, B, H, ...)
+    heads = np.arange(q.shape[1])
+    return tuple(np.moveaxis(x[heads // group, :, :, heads], 0, 2) for x in (o, lse))
+
+
 def _times_infinity(q: Any, k: Any, v: Any, lengths: Any, *, splits: int, block_k: int) -> Any:
     """Return NaN for each part whose last tile reaches into padding that is not finite."""
     o, lse = TRUTH(q, k, v, lengths, splits=splits, block_k=block_k)
@@ -160,6 +172,12 @@ _MISTAKES = (
         _with_length(lambda lengths: lengths[:1].expand_as(lengths)),
         _with_length(lambda lengths: lengths.max().expand_as(lengths)),
         _with_length(lambda lengths: lengths[-1:].expand_as(lengths)),
+    ),
+    Mistake(
+        "the length of another sequence",
+        "lengths has a number for each sequence: that of a program is its key head's number // "
+        "H_kv, not % H_kv.",
+        _by_key_head,
     ),
     Mistake(
         "another share of the keys",

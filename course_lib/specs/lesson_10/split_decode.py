@@ -27,8 +27,8 @@ from course_lib.specs.lesson_10.caches import (
     NOT_NONE,
     allowed,
     copy_finding,
+    of_the_scale,
     read_finding,
-    scores,
 )
 
 Array = np.ndarray
@@ -135,6 +135,7 @@ class Slip:
     keys: Callable[[int, int], list[Any]] = split_slices
     key_head: Callable[[int, int], int] = lambda head, group: head // group
     power: float = 0.5
+    turned: Callable[[Array], Array] = lambda k: k.swapaxes(-1, -2)
     shown: Callable[[Part], Part] = lambda part: part  # what a part becomes
     weights: Weights | None = None  # (parts) -> (splits, ...), what each part's o is multiplied by
     total: Callable[[Array], Array] | None = None  # of lse (splits, ...)
@@ -175,11 +176,10 @@ def _answer(slip: Slip) -> Callable[..., Any]:
         of = [slip.key_head(head, group) % k.shape[1] for head in range(heads)]
         k, v = k[:, of], v[:, of]  # (B, H, n_k, d)
         with np.errstate(all="ignore"):
-            s = scores(q, k, slip.power)[:, :, 0]  # (B, H, n_k)
-            parts = [
-                slip.shown(_seen(s[..., keys], v[:, :, keys], slip.guarded, slip.shifted))
-                for keys in slip.keys(k.shape[2], splits)
-            ]
+            parts = []
+            for keys in slip.keys(k.shape[2], splits):
+                s = (q @ slip.turned(k[:, :, keys]) / q.shape[-1] ** slip.power)[:, :, 0]
+                parts.append(slip.shown(_seen(s, v[:, :, keys], slip.guarded, slip.shifted)))
             lse = np.stack([part.lse for part in parts])  # (splits, B, H)
             o = np.stack([part.o for part in parts])
             total = (slip.total or _total)(lse)
@@ -338,6 +338,23 @@ def _against(other: Callable[[Array], Array]) -> Slip:
     )
 
 
+def _one_by_one(
+    old: Callable[[Array], Array], new: Callable[[Array], Array] = np.exp
+) -> Callable[[Array], Array]:
+    """Return weights of parts that are merged one after the other into one.
+
+    What is merged already is multiplied by ``old`` of how much lse grows, a part by ``new``.
+    """
+
+    def weights(lse: Array) -> Array:
+        so_far = np.logaddexp.accumulate(lse)
+        kept = np.where(np.isneginf(so_far[:-1]), 1, old(so_far[:-1] - so_far[1:]))
+        after = np.cumprod(kept[::-1], axis=0)[::-1]
+        return new(lse - so_far) * np.concatenate([after, np.ones_like(lse[:1])])
+
+    return weights
+
+
 def _sum_below(lse: Array) -> Array:
     return np.asarray(np.exp(lse - _max(lse)).sum(axis=0))
 
@@ -351,7 +368,18 @@ _MERGES: tuple[tuple[str, str, Slip], ...] = (
     (*_NATURAL, Slip(weights=_by_lse(lambda lse: _normed(2.0**lse)))),
     (*_NATURAL, Slip(weights=_by_lse(lambda lse: _normed(2.0 ** (lse - _max(lse)))))),
     (*_NATURAL, Slip(weights=_by_lse(lambda lse: 2.0 ** (lse - _total(lse))))),
+    *(
+        (*_NATURAL, Slip(weights=_by_lse(_one_by_one(old, new))))
+        for old, new in ((np.exp2, np.exp), (np.exp, np.exp2), (np.exp2, np.exp2))
+    ),
     (*_NATURAL, Slip(total=_total_in_base_2)),
+    (
+        *_NATURAL,
+        Slip(
+            weights=_by_lse(lambda lse: _normed(2.0 ** (lse - _max(lse)))),
+            total=lambda lse: _max(lse) + np.log((2.0 ** (lse - _max(lse))).sum(0)),
+        ),
+    ),
     (
         *_NATURAL,
         Slip(
@@ -365,7 +393,7 @@ _MERGES: tuple[tuple[str, str, Slip], ...] = (
         "O is not rescaled",
         "of parts that are merged one after the other: what is merged already was measured against "
         "the lse so far, and the new one is larger.",
-        Slip(weights=_by_lse(lambda lse: np.exp(lse - np.logaddexp.accumulate(lse)))),
+        Slip(weights=_by_lse(_one_by_one(np.ones_like))),
     ),
     (
         "the part with the largest lse is taken",
@@ -481,8 +509,12 @@ _PARTS: tuple[tuple[str, str, Slip], ...] = (
         "out in turns.)",
         Slip(key_head=lambda head, group: head),
     ),
-    ("the scale is missing", "divide the scores by sqrt(d).", Slip(power=0)),
-    ("scaled twice", "divide the scores by sqrt(d), once: not by d.", Slip(power=1)),
+    *of_the_scale(lambda power: Slip(power=power)),
+    (
+        "K is reshaped, not transposed",
+        "K got the shape (d, n), but its numbers kept their order: transpose it.",
+        Slip(turned=lambda k: k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2])),
+    ),
 )
 
 EXERCISE = Exercise.of(

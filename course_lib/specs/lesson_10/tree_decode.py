@@ -21,6 +21,7 @@ from course_lib.specs.lesson_10.caches import (
     allowed,
     copy_finding,
     hidden_otherwise,
+    of_the_scale,
     read_finding,
     scores,
     softmax,
@@ -383,8 +384,7 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
         _answer(masked=_added),
     ),
     *hidden_otherwise(_answer),
-    ("the scale is missing", "divide the scores by sqrt(d).", _answer(power=0)),
-    ("scaled twice", "divide the scores by sqrt(d), once: not by d.", _answer(power=1)),
+    *of_the_scale(lambda power: _answer(power=power)),
 )
 
 EXERCISE = Exercise.of(

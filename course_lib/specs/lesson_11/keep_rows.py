@@ -15,7 +15,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64
-from course_lib.specs.lesson_10.caches import allowed, copy_finding, scores, softmax
+from course_lib.specs.lesson_10.caches import allowed, copy_finding, of_the_scale, scores, softmax
 
 Array = np.ndarray
 Kept = Callable[[int, int, int], Array]  # (n, sinks, window) -> rows
@@ -259,8 +259,7 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
         "positions are for the scores: V stays as it is.",
         _answer(values_too=True),
     ),
-    ("the scale is missing", "divide the scores by sqrt(d).", _answer(power=0)),
-    ("scaled twice", "divide the scores by sqrt(d), once: not by d.", _answer(power=1)),
+    *of_the_scale(lambda power: _answer(power=power)),
 )
 
 EXERCISE = Exercise.of(

@@ -20,7 +20,7 @@ from course_lib.judging.judges import array_finding
 from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS, weights_of_tiles
 from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import as_float64, output_rounding
-from course_lib.specs.lesson_10.caches import softmax
+from course_lib.specs.lesson_10.caches import of_the_scale, softmax
 
 Array = np.ndarray
 Rows = tuple[Array, Array]  # numbers (B, H, n, d) and scales (B, H, n, 1)
@@ -320,11 +320,7 @@ _FREE = (
     "the error is 0 only between two answers of the same cache. Compare o with attention over K "
     "and V as they came.",
 )
-_OF_THE_SCALE: tuple[tuple[str, str, Callable[..., Array]], ...] = (
-    ("the scale is missing", "divide the scores by sqrt(d).", partial(_attend, power=0)),
-    ("scaled twice", "divide the scores by sqrt(d), once: not by d.", partial(_attend, power=1)),
-    ("the scale is upside down", "divide the scores by sqrt(d).", partial(_attend, power=-0.5)),
-)  # fmt: skip
+_OF_THE_SCALE = of_the_scale(lambda power: partial(_attend, power=power))
 _OF_ATTENTION: tuple[tuple[str, str, Callable[..., Array]], ...] = (
     *_OF_THE_SCALE,
     ("not divided by the sum", "the weights do not add up to 1: divide by their sum.",
