@@ -219,7 +219,7 @@ class Provenance:
         if not total.size or np.any(values_of(written.to(result.dtype)) == total[0]):
             return True
         few = max(self._longest // 2, _FEW_PLACES)  # two in one, at least; zeros add nothing
-        partial = np.count_nonzero(values_of(written)) <= few
+        partial = int(np.count_nonzero(values_of(written))) <= few
         return partial and adds_up(result, written)
 
 
