@@ -114,13 +114,14 @@ def decode_case(case: Case, *lengths: Any, **splits: int) -> Case:
 
 
 def half_launches(rng: Generator) -> list[Case]:
-    """Return launches in which O, alpha, scores or l that are kept in float16 are off."""
+    """Return launches in which O, alpha, scores, l or weights are off that float16 cannot hold."""
     name = "float16, 1024 keys of equal weight, values near 1500"
     return [
         draw.launch(rng, name, 3, 1024, 16, values_near=1500, dtype="float16", tiles=(ROWS, 64)),
         draw.launch(rng, draw.FAINT_NAME, 3, 1024, 16, peak=draw.FAINT, dtype="float16",
                     tiles=(ROWS, 16)),
         draw.fine_launch(rng, 1024, tiles=(ROWS, 16)),
+        draw.one_tile_higher(rng, 3),
     ]  # fmt: skip
 
 

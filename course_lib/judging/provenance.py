@@ -218,7 +218,8 @@ class Provenance:
         total = values_of(result)
         if not total.size or np.any(values_of(written.to(result.dtype)) == total[0]):
             return True
-        partial = written.numel() <= max(self._longest // 2, _FEW_PLACES)  # two in one, at least
+        few = max(self._longest // 2, _FEW_PLACES)  # two in one, at least; zeros add nothing
+        partial = int(np.count_nonzero(values_of(written))) <= few
         return partial and adds_up(result, written)
 
 

@@ -77,14 +77,8 @@ def _whole_tiles(rng: Generator) -> list[Case]:
         draw.roomy_launch(rng, 16, 32, 16, tiles=(16, 16)),
         draw.many_heads_launch(case, tiles=(16, 16)),
         draw.many_tiles_launch(case),
-        _one_tile_higher(rng),
+        draw.one_tile_higher(rng),
     ]  # fmt: skip
-
-
-def _one_tile_higher(rng: Generator) -> Case:
-    """Return the case in which a weight is no float16, unless the maximum follows at once."""
-    name = "float16, one key of the second tile 11.5 above all others"
-    return draw.launch(rng, name, 16, 32, 16, peak=11.5, dtype="float16", tiles=(16, 16))
 
 
 def _ragged(rng: Generator) -> list[Case]:
@@ -109,7 +103,7 @@ def _ragged(rng: Generator) -> list[Case]:
         draw.roomy_launch(rng, 17, 33, 16, tiles=(16, 32)),
         draw.many_heads_launch(case, tiles=(16, 16)),
         draw.many_tiles_launch(case),
-        _one_tile_higher(rng),
+        draw.one_tile_higher(rng),
     ]  # fmt: skip
 
 
@@ -156,7 +150,7 @@ def _final(rng: Generator) -> list[Case]:
         draw.roomy_launch(rng, 17, 33, 16, tiles=(16, 32), causal=True),
         draw.many_heads_launch(case, tiles=(16, 16), causal=True),
         draw.many_tiles_launch(case),
-        _one_tile_higher(rng),
+        draw.one_tile_higher(rng),
     ]  # fmt: skip
 
 

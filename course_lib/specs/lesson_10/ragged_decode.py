@@ -64,7 +64,7 @@ def _cases(rng: Generator) -> list[Case]:
                      4, 120, 64, heads=(2, 1), dtype="float16", tiles=(ROWS, 32), compiled=True),
                 2, 100, 37),
         *_sized(rng),
-        *(_padded(one, 1, 1024) for one in half_launches(rng)),
+        *(_padded(one, 1, one.args[1].shape[2]) for one in half_launches(rng)),
         *(_padded(one, 2, 65, 33)
           for one in draw.hard_launches(rng, 3, 66, 16, heads=(2, 1), tiles=(ROWS, 32))),
         _padded(case("lengths 200, 60 and 120 of 200 in 4 splits, counted",

@@ -70,7 +70,7 @@ def _cases(rng: Generator) -> list[Case]:
                    heads=(2, 1), tiles=(ROWS, 16)), 1, 20, 9, least=33_000),
         pages(draw.many_heads_launch(case, 1, tiles=(ROWS, 16)), 16, 16, 9, 16),
         *_sized(rng),
-        *(pages(one, 64, 1024) for one in half_launches(rng)),
+        *(pages(one, 64, one.args[1].shape[2]) for one in half_launches(rng)),
         *(pages(one, 16, 65, 33)
           for one in draw.hard_launches(rng, 3, 65, 16, heads=(2, 1), tiles=(ROWS, 32))),
         pages(case("lengths 200, 60 and 120, pages of 16 in tiles of 128, counted",
