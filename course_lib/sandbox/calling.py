@@ -86,7 +86,7 @@ def call(
         with as_in_a_check(kernel):
             if rewritten:
                 write_otherwise(given)
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(Exception), _as_if_watched(watched):
                     _begin(function, _Case(args, kwargs, counted=False), run)
                 write_back(given, before)
             watched, later = watched or contextlib.nullcontext(), _Later(ask)
@@ -112,6 +112,15 @@ def call(
             tampering = tampering or find_reuse(result, earlier)
     result = _as_floats(result)
     return Called(result, None if kernel and watched is None else ledger, allocated, tampering)
+
+
+def _as_if_watched(watched: Any) -> contextlib.AbstractContextManager[Any]:
+    """Return what mends the interpreter as ``watched`` does, and whose books nobody reads."""
+    if watched is None:
+        return contextlib.nullcontext()
+    from course_lib.accounting.kernel_ledger import KernelLedger
+
+    return KernelLedger()
 
 
 def _begin(function: Callable[..., Any], case: _Case, run: Callable[..., Any] | None) -> None:
