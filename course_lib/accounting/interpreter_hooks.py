@@ -8,6 +8,7 @@ comparison and ``tl.where`` through its ``binary_op`` and ``ternary_op``, and ev
 private but have kept their form from Triton 3.4 to 3.9. `verify` tries them on a tiny kernel, once
 per process, so that a Triton that moved them gives one sentence, not a traceback. Private names
 that only make a kernel faster are in `interpreter_shortcuts`, which works without.
+Longer than 400 lines because what replaces a private name and what `verify` tries stand together.
 
 Import this module in interpreter mode only.
 """
@@ -130,8 +131,8 @@ _COMPARISONS = (
 def _watch(operation: Callable, observer: Observer) -> Callable:
     """Return ``binary_op`` or ``ternary_op``, which tells the observer about comparisons.
 
-    A tile made of nothing but rows and columns counts as well, and so does a row or a column that
-    changes no number of a tile: a mask may be arithmetic.
+    A tile made of nothing but rows and columns counts as well, and so does a row that changes no
+    number of a tile: a mask may be arithmetic.
     """
 
     def operate(builder: Any, *operands: Any) -> Any:
@@ -148,9 +149,12 @@ _LEAVES: dict[Any, int] = {np.add: 0, np.subtract: 0, np.multiply: 1}  # which l
 
 
 def _hides_nothing(operands: Sequence[Any], how: Any) -> bool:
-    """Return whether a vector that is spread over a tile has 0 alone to add, or 1 to multiply."""
+    """Return whether a row spread over a tile has 0 alone to add, or 1 to multiply.
+
+    A column is not asked: it rescales each row's numbers, where no maximum rises by 1.
+    """
     return how in _LEAVES and any(
-        0 in x.data.strides and any(x.data.strides) and bool((x.data == _LEAVES[how]).all())
+        x.data.strides[-2] == 0 < x.data.strides[-1] and (x.data == _LEAVES[how]).all()
         for x in operands
         if x.data.ndim > 1
     )

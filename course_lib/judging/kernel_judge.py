@@ -194,13 +194,8 @@ def _rows_unstored(
         return None
     rows = x.shape[-2]
     empty = set(x.isnan().all(-1).reshape(-1, rows).all(0).nonzero().ravel().tolist())
-    visited: dict[str, set[int]] = {}
-    for v in books.visits:
-        if v.kind == "store" and v.tensor in alike:
-            visited.setdefault(v.tensor, set()).update(range(*v.rows))
-    missing = sorted(empty.difference(*visited.values()))
-    if not missing and any(empty == {*range(rows)} - there for there in visited.values()):
-        missing = sorted(empty)  # by that tensor's kernel; another one of its shape is whole
+    stores = [v for v in books.visits if v.kind == "store" and v.tensor in alike]
+    missing = sorted(empty.difference(*(range(*v.rows) for v in stores)))
     if not missing:
         return None
     return Finding(

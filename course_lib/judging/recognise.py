@@ -232,14 +232,20 @@ def _is_plain(x: Any) -> bool:
 def _everywhere(
     exercise: Exercise, likely: Iterator[Mistake], run: Callable[[Case], Any]
 ) -> Iterator[Mistake]:
-    """Yield those that explain every case, where that costs little: also where none should show."""
+    """Yield those that explain every case, where that costs little: also where none should show.
+
+    Where they show, who chooses among equals may choose otherwise, but for a formula.
+    """
     tried: list[Seen] | None = None
+    formula = False
     for mistake in likely:
         if tried is None:
             drawn = [Seen.of(exercise, c) for c in exercise.cases(np.random.default_rng(1))]
+            formula = all(is_formula(one.case) for one in drawn)
             ran = [(one, run(one.case)) for one in drawn]
             tried = [one.answered(result) for one, result in ran if result is not None]
-        if all(_explains(mistake, one) for one in tried):
+        asked = tried if formula else (one for one in tried if not _shows(mistake, one))
+        if all(_explains(mistake, one) for one in asked):
             yield mistake
 
 
@@ -258,7 +264,7 @@ def _rounded_to(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
     """Return the precision to which this result was rounded, and those of two other cases too."""
     if not failed.case.args:  # a question: it is answered on paper
         return None
-    if "16" in str(getattr(failed.result, "dtype", "")):  # it is handed in so
+    if _is_half(failed.result):
         return None
     if numbers_in(failed.answer) < FEWEST_NUMBERS:
         return _rounded_together(exercise, failed, run)
@@ -272,11 +278,18 @@ def _rounded_to(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
     return precision
 
 
+def _is_half(result: Any) -> bool:
+    """Whether it is handed in so: then it is no wonder that it is rounded."""
+    return "16" in str(getattr(result, "dtype", ""))
+
+
 def _rounded(result: Any, answer: Any, inputs: Any) -> Precision | None:
     """Return the precision to which a result was rounded, or some of several: others are right."""
     if isinstance(result, tuple) and isinstance(answer, tuple) and len(result) == len(answer):
         pairs = zip(result, answer, strict=True)
         if off := [pair for pair in pairs if may_be_rounded(*pair, inputs)]:
+            if any(_is_half(one) for one, _ in off):
+                return None
             result, answer = map(list, zip(*off, strict=True))
     return rounded(result, answer, inputs)
 

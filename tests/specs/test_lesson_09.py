@@ -362,7 +362,7 @@ def test_lines_turned_heads_and_sums_are_found():
 
 
 def test_an_output_with_v_an_identity_is_read_as_the_mask():
-    case = find("9-star").cases(np.random.default_rng(5))[1]
+    case = find("9-star").cases(np.random.default_rng(5))[2]
     q, k, v, _, eyes = case.args
     call = dropout._Call.of(q, k, v, causal=False)
     kept = np.random.default_rng(6).random(call.p.shape) >= 0.25
@@ -374,7 +374,7 @@ def test_an_output_with_v_an_identity_is_read_as_the_mask():
 
 
 def test_the_gradients_of_9_star_are_autograd_s_with_that_mask():
-    case = find("9-star").cases(np.random.default_rng(5))[1]
+    case = find("9-star").cases(np.random.default_rng(5))[2]
     q, k, v, do, _ = (torch.from_numpy(as_float64(x)) for x in case.args)
     call = dropout._Call.of(q, k, v, causal=False)
     factor = (np.random.default_rng(6).random(call.p.shape) >= 0.25) / 0.75

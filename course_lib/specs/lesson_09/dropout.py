@@ -92,7 +92,7 @@ def _cases(rng: Generator) -> list[Case]:
         # the second tile of keys is first seen by the last row of a tile of queries; d is so wide
         # that one identity shows all keys
         case(0.5, "rate 1/2, causal, 51 queries, 100 keys: aligned at the end",
-             51, 100, 128, tiles=(16, 64), causal=True, turn=2),
+             51, 100, 128, heads=(1, 2), tiles=(16, 64), causal=True, turn=2),
         # more heads than 8
         case(0.7777, "rate 0.7777, seed 0, 3 x 3 heads, 32 queries, 32 keys",
              32, 32, 32, heads=(3, 3), tiles=(32, 64), seed=0),
