@@ -288,7 +288,7 @@ def _rounded(result: Any, answer: Any, inputs: Any) -> Precision | None:
     if isinstance(result, tuple) and isinstance(answer, tuple) and len(result) == len(answer):
         pairs = zip(result, answer, strict=True)
         if off := [pair for pair in pairs if may_be_rounded(*pair, inputs)]:
-            if any(_is_half(one) for one, _ in off):
+            if any(_is_half(one) for one, _ in off) and not any(map(_is_half, inputs)):
                 return None
             result, answer = map(list, zip(*off, strict=True))
     return rounded(result, answer, inputs)
