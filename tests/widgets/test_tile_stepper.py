@@ -180,10 +180,10 @@ def test_mouse_walks_line_by_line_to_the_answer(mount, check_page):
         next_button.click()
     assert page.locator(".fac-step-title").inner_text() == "ℓ gets the weights of tile B: 1.05 more"
     assert "Tile 2 of 2:" in text()
-    assert "0.135335 · 1.13534 + 1.04979 = 1.20344" in text()
+    assert "0.153651 + 1.04979 = 1.20344" in text()
     assert page.locator(".fac-step-plate.fac-folded").count() == 1
     assert "tile A ✓" in drawn()
-    assert page.inner_text("[aria-current=step]") == "ℓ = α·ℓ + sum(p)"
+    assert page.inner_text("[aria-current=step]") == "ℓ = ℓ + sum(p)"
     next_button.click()
     next_button.click()
     assert "Streamed, O / ℓ: [36.881]" in text()

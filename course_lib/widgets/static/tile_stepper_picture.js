@@ -25,11 +25,11 @@ const weight = (value) => (value ? value.toFixed(2).replace("0.", ".") : "0");
 function stepperPicture(model, data, now, says) {
   const values = data.values, nTiles = data.tiles.length, last = LINES.length * nTiles + 1;
   const letter = (tile) => (nTiles <= 26 ? String.fromCharCode(65 + tile) : "");
-  const HUES = ["#5d8392", "#c2ad8d", "#b0455f", "#9db3a5", "#7b5d6e", "#d9a08b"]; // of their own: the palette's are those of Q, K, V, S and O
+  const HUES = ["#5d8392", "#c2ad8d", "#7d5a4a", "#9db3a5", "#7b5d6e", "#d9a08b"]; // of their own: the palette's are those of Q, K, V, S and O
   const paint = (tile) => nTiles <= HUES.length ? `fill:${HUES[tile]}` : `fill:color-mix(in srgb, var(--fac-step-deep) ${nTiles > 1 ? Math.round(100 - (92 * tile) / (nTiles - 1)) : 100}%, var(--fac-step-pale))`;
   const given = Object.values(data.scores).flat().map(num).filter(Number.isFinite);
   const [least, most] = given.length ? [Math.min(...given), Math.max(...given)] : [0, 1];
-  const spreadOf = most - least || 2, low = least - (least < 0 ? 0.1 : 0.2) * spreadOf, high = most + 0.3 * spreadOf;
+  const spreadOf = most - least || 2, low = least - (least < 0 ? 0.1 : 0.2) * spreadOf, high = most + 0.4 * spreadOf;
   const notch = 10 ** Math.floor(Math.log10(spreadOf / 8)); // scores are dragged from one of its multiples to the next
   const round = (score) => Number((Math.round(Math.max(low, Math.min(high, score)) / notch) * notch).toPrecision(12));
 
@@ -47,10 +47,10 @@ function stepperPicture(model, data, now, says) {
 
   function drawPicture(width, fs) {
     const all = now(), { place, line } = position(Math.min(model.get("step"), last), nTiles), two = width < 45 * fs;
-    const at = { all, place, line, fs, two, tall: (two ? 8.2 : 12) * fs, end: place >= nTiles, ...pileWidths(all, two ? width : 0.43 * width, fs) };
+    const at = { all, place, line, fs, two, tall: (two ? 7.8 : 12) * fs, end: place >= nTiles, ...pileWidths(all, two ? width : 0.43 * width, fs) };
     const gaps = [2.2, 2.8, two ? 0.6 : 2.2].map((n) => n * fs), room = two ? width - 1 : 0.54 * width, foot = two ? 4.3 * fs : at.low + 2.05 * fs, head = 2.6 * fs;
     picture.svg.classList.toggle("fac-held", Boolean(picture.svg.facHeld));
-    const parts = two ? [1.55, 1.05, 1.05, 1.65] : [1.25, 1.1, 1.1, 1.85], unit = (room - sum(gaps)) / sum(parts), y = two ? head + at.tall + at.low + 4.7 * fs : head;
+    const parts = two ? [1.75, 0.9, 0.95, 1.7] : [1.25, 1.1, 1.1, 1.85], unit = (room - sum(gaps)) / sum(parts), y = two ? head + at.tall + at.low + 4.7 * fs : head;
     let x = width - room - 1; // its frame stays whole
     const places = parts.map((size, i) => {
       const box = { x, w: size * unit, y };
@@ -72,7 +72,7 @@ function stepperPicture(model, data, now, says) {
       drawMean(add, { ...at, ...places[3] });
       const [from, to, rail] = [places[1].x, places[2].x + places[2].w, y + at.tall + 2.9 * fs];
       add("kept", "path", { class: "fac-step-axis", d: `M${from} ${rail}v${0.4 * fs}H${to}v${-0.4 * fs}` });
-      add("kept says", "text", { class: "fac-t-small", x: (from + to) / 2, y: rail + 1.4 * fs, ...middle }, `kept: m = ${short(stateAt(all.right, Math.min(model.get("step"), last), nTiles, -Infinity).m, 3).replace("Infinity", "∞")}, ℓ and O`);
+      add("kept says", "text", { class: "fac-t-small", x: (from + to) / 2, y: rail + 1.4 * fs, ...middle }, `kept: m = ${short(stateAt(all.right, Math.min(model.get("step"), last), nTiles, -Infinity).kept, 3).replace("Infinity", "∞")}, ℓ and O`);
     });
     picture.svg.setAttribute("aria-label", `Scores in tiles, and the notes m, ℓ and O. ${says()}`);
     if (follow) picture.svg.querySelector(`[data-key="${held}"]`).focus();
@@ -189,7 +189,7 @@ function stepperPicture(model, data, now, says) {
       for (const [i, { score, at, end, tied, plate: [a, b] }] of below.entries()) {
         const text = short(score - m, 3), tells = under(score, m), half = wide(tells.from, 0.95 * fs) / 2, has = 2 * half < b - a + 4, says = (i_, words, place_) => add(`under says ${i} ${i_}`, "text", { class: "fac-t-small fac-t-name", ...place_ }, words);
         if (numbers) says(0, text, { x: at + 5, y: (level(m) + end) / 2 + 0.3 * fs });
-        else if (tied) [has ? tells.from : "s − m", `= ${tells.is}`].forEach((words, row) => says(row, words, { x: has ? Math.max(a + half - 2, Math.min(b - half + 2, at)) : at, y: level(m) - (1.55 - 1.1 * row) * fs, ...middle }));
+        else if (tied) [has ? tells.from : "s − m", `= ${tells.is}`].forEach((words, row) => says(row, words, { x: has ? Math.max(a + half - 2, Math.min(b - half + 2, at)) : at, y: level(m) - (1.3 - 0.95 * row) * fs, ...middle }));
       }
       const other = slip && stateAt(slip, Math.min(model.get("step"), last), nTiles, all.start).m;
       if (slip && other !== m && other >= low && other <= high) {
