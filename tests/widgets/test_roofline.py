@@ -266,7 +266,7 @@ def test_beside_measured_marks_the_models_keep_their_names(mount, width):
     for word in ("flash at worst", "naive", ": not run", "eager", ": 345 TFLOP/s"):
         assert word in drawn
     assert "4100" not in drawn, "FLOP/byte beside TFLOP/s was read as a speed"
-    assert "still in L2" in drawn, "why the mark is right of what is called the best"
+    assert " in L2" in drawn, "why the mark is right of what is called the best"
     if width > 700:
         assert "flash, measured: 345 TFLOP/s" in drawn
     else:

@@ -237,7 +237,7 @@ function render({ model, el }) {
     const roof = attainable(m.intensity, chip), speed = `${short(m.tflops, 3)} TFLOP/s`, flat = m.intensity >= ridge;
     const cls = `fac-t-name${long ? "" : " fac-t-small"}${/^[a-z_]+$/.test(m.label) ? " fac-mono" : ""}`, share = `${Math.round((100 * m.tflops) / roof)} % of ${m.loads || !long ? "" : "its roof, "}${short(roof, 3)} TFLOP/s`;
     const past = meant(m) === "flash" && m.intensity > 1.01 * least; // fewer bytes than the least: the counter stops before the last of O is written
-    const moved = m.loads ? [[`HBM moved ${short(gb(m.intensity), 3)} GB`, "fac-t-small"]] : past ? [[long ? "right of “at best”: some bytes were still in L2, uncounted" : "some bytes still in L2", "fac-t-soft"]] : [];
+    const moved = m.loads ? [[`HBM moved ${short(gb(m.intensity), 3)} GB`, "fac-t-small"]] : past ? [[long ? "right of “at best”: some bytes were still in L2, uncounted" : "bytes left in L2", "fac-t-soft"]] : [];
     const label = long ? m.label : m.label.replace(/, measured$/, "");
     const lines = [...(m.loads && !long ? [[label, cls], [`${speed}: ${Math.round((100 * m.tflops) / roof)} %`, cls]] : [[`${label}: ${speed}`, cls], ...(m.tflops < roof ? [[share, "fac-t-soft"]] : [])]), ...moved];
     return { key: m.label, colour: "other", bold: true, lines, x: X(m.intensity), y: Y(m.tflops), roof: Y(roof), flat, arrow: m.loads };
