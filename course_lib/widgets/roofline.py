@@ -133,15 +133,13 @@ class RooflineChart(CourseWidget):
         intensity: float,
         tflops: float,
         loads: float | None = None,
-        l2_gb: float | None = None,
         n: int | None = None,
     ) -> None:
         """Mark a measurement: FLOPs per byte that HBM moved, TFLOP/s as timed.
 
         It is shown on its own GPU and at its own ``n`` only: by default where the chart stands.
         ``loads``: FLOPs per byte that the kernel loads. An arrow then leads from there on the
-        roof, the most if every load went to HBM, to what was measured. ``l2_gb``: GB (powers of
-        ten) asked from L2.
+        roof, the most if every load went to HBM, to what was measured.
 
         Raises:
             ValueError: for an empty label or a number that is not positive.
@@ -149,7 +147,7 @@ class RooflineChart(CourseWidget):
         if not isinstance(label, str) or not label.strip():
             raise ValueError(f"label must say what was measured and on what, got {label!r}.")
         numbers = {"intensity": intensity, "tflops": tflops}
-        numbers |= {k: x for k, x in {"loads": loads, "l2_gb": l2_gb}.items() if x is not None}
+        numbers |= {} if loads is None else {"loads": loads}
         for name, value in numbers.items():
             if not isinstance(value, Real) or not isfinite(value) or value <= 0:
                 raise ValueError(f"{name} must be a positive number, got {value!r}.")
@@ -179,7 +177,6 @@ class RooflineChart(CourseWidget):
                 f"  {mark['label']:<26} {mark['intensity']:8.4g} FLOP/byte, "
                 f"{mark['tflops']:6.4g} TFLOP/s measured at N = {mark['n']} on {mark['gpu']}"
                 + (f", {mark['loads']:.4g} FLOP/byte loaded" if "loads" in mark else "")
-                + (f", {mark['l2_gb']:.4g} GB asked from L2" if "l2_gb" in mark else "")
             )
         return "\n".join(lines)
 

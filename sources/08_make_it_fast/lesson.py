@@ -737,9 +737,9 @@ for name, block_q, way in (
     same = RooflineChart(n=16384, d=128, heads=16, block_q=block_q)
     loads = same.intensity("flash prefill, tile loads")
     counted = [row for row in counters if row["kernel"] == way]
-    hbm_gb, l2_gb = (np.median([row[c] for row in counted]) for c in ("dram_gb", "l2_asked_gb"))
+    hbm_gb = np.median([row["dram_gb"] for row in counted])
     intensity = attention_flops(16384, 16384, 128, 16) / hbm_gb / 1e9
-    chart.add_measurement(name, intensity=intensity, tflops=tflops(way), loads=loads, l2_gb=l2_gb)
+    chart.add_measurement(name, intensity=intensity, tflops=tflops(way), loads=loads)
 chart
 
 

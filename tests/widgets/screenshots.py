@@ -85,14 +85,14 @@ def measured() -> widgets.RooflineChart:
     """Return the chart of lesson 08: two rungs, by their loads and by what HBM moved."""
     chart = widgets.RooflineChart(n=16384, d=128, heads=16, block_q=128)
     flops = 4 * 16384**2 * 128 * 16
-    for name, block_q, tflops, dram_gb, l2_gb in (
-        ("rung 1, the plainest", 64, 409, 0.281, 31.65),
-        ("rung 8, the fastest", 192, 748, 0.7619, 10.52),
+    for name, block_q, tflops, dram_gb in (
+        ("rung 1, the plainest", 64, 409, 0.281),
+        ("rung 8, the fastest", 192, 748, 0.7619),
     ):
         same = widgets.RooflineChart(n=16384, d=128, heads=16, block_q=block_q)
         loads = same.intensity("flash prefill, tile loads")
         moved = flops / dram_gb / 1e9
-        chart.add_measurement(name, intensity=moved, tflops=tflops, loads=loads, l2_gb=l2_gb)
+        chart.add_measurement(name, intensity=moved, tflops=tflops, loads=loads)
     return chart
 
 

@@ -325,14 +325,19 @@ def tile_stepper(rng: random.Random) -> list[Case]:
     for n_tiles in (1, 2, 5):
         run = {name: [rng.uniform(-9, 9) for _ in range(n_tiles)] for name in ("m", "alpha", "l")}
         run["o"] = [[rng.uniform(-9, 9) for _ in range(3)] for _ in range(n_tiles)]
+        run["by"] = {name: [rng.uniform(0, 1) for _ in range(n_tiles)] for name in ("l", "o")}
         start = rng.uniform(-9, 9)
-        state = {"m": start, "alpha": None, "l": 0, "o": [0, 0, 0]}
+        state = {"m": start, "kept": start, "alpha": None, "l": 0, "o": [0, 0, 0]}
         walk = [(tile, line) for tile in range(n_tiles) for line in range(1, LINES_PER_TILE + 1)]
         for step, (place, line) in enumerate([(-1, 0), *walk, (n_tiles, 0)]):
             if line <= 1:
                 state["alpha"] = None  # it is of one tile
             if name := {3: "m", 4: "alpha", 6: "l", 7: "o"}.get(line):
                 state[name] = run[name][place]
+            if line == 4:  # the old ones shrink, and the new m is kept
+                state["kept"] = state["m"]
+                state["l"] *= run["by"]["l"][place]
+                state["o"] = [x * run["by"]["o"][place] for x in state["o"]]
             cases.append(("position", [step, n_tiles], {"place": place, "line": line}))
             cases.append(("stateAt", [run, step, n_tiles, start], dict(state)))
         last = len(walk) + 1

@@ -134,7 +134,7 @@ def test_all_widgets_share_a_notebook(browser, tmp_path, own_store, app):
         page.get_by_label("Step", exact=True).last.focus()
         for key in ("b", "End", "ArrowLeft"):  # `b` would insert a cell, arrows would leave it
             page.keyboard.press(key)
-        assert "Tile 2 of 2: O = α·O" in page.locator(".fac").last.inner_text()
+        assert "Tile 2 of 2: O = O + p" in page.locator(".fac").last.inner_text()
         count = "() => window.jupyterapp.shell.currentWidget.content.widgets.length"
         assert page.evaluate(count) == 1 + len(cells)
 

@@ -180,10 +180,10 @@ def test_mouse_walks_line_by_line_to_the_answer(mount, check_page):
         next_button.click()
     assert page.locator(".fac-step-title").inner_text() == "ℓ gets the weights of tile B: 1.05 more"
     assert "Tile 2 of 2:" in text()
-    assert "0.135335 · 1.13534 + 1.04979 = 1.20344" in text()
+    assert "0.153651 + 1.04979 = 1.20344" in text()
     assert page.locator(".fac-step-plate.fac-folded").count() == 1
     assert "tile A ✓" in drawn()
-    assert page.inner_text("[aria-current=step]") == "ℓ = α·ℓ + sum(p)"
+    assert page.inner_text("[aria-current=step]") == "ℓ = ℓ + sum(p)"
     next_button.click()
     next_button.click()
     assert "Streamed, O / ℓ: [36.881]" in text()
@@ -578,3 +578,19 @@ def test_a_title_speaks_of_what_is_drawn(mount):
     for step in range(15):
         page.evaluate(f"facModel.set('step', {step})")
         assert "record" not in page.inner_text(".fac-step-title")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_a_mistake_is_seen_at_the_line_that_is_wrong(mount, width):
+    """The old sums shrink, or should, at the line of α; its factor stands clear of the headings."""
+    stepper = by_hand()
+    stepper.mistake = "no_rescale_o"
+    page = mount(at(stepper, 11), width=width, reduced=True)
+    assert "✗ ℓ = α·ℓ, m = m" in page.inner_text("[aria-current=step]").replace("\n", " ")
+    drawn = page.locator(".fac-stage text").all_text_contents()
+    assert {"2.89", "✗ 21.35", "✗ 0.1537"} <= set(drawn)
+    heading = page.locator(".fac-stage text.fac-t-name", has_text=re.compile("^O")).first
+    factor = page.locator(".fac-stage text", has_text="× 0.1353").last
+    line, above = (float(node.get_attribute("y")) for node in (factor, heading))
+    assert line - above > 12, "a line of its own"

@@ -85,7 +85,7 @@ function render({ model, el }) {
   const picture = stage(model, "pages-memory", drawPicture, ...layers);
   const title = h("p", { class: "fac-finding" }), words = h("p", { class: "fac-stage-words" }), said = h("p", { class: "fac-said" }), voice = announcer();
   words.hidden = !replayed;
-  const marks = key(["fac-pages-0", "a slot: one token’s K and V"], ["fac-key-waste", "held, but empty"], ["fac-key-free", "free"], ["fac-pages-newest", "newest token"], ["fac-pages-copied", "copied"]);
+  const marks = key(["fac-pages-any", "a slot: one token’s K and V"], ["fac-key-waste", "held, but empty"], ["fac-key-free", "free"], ["fac-pages-newest", "newest token"], ["fac-pages-copied", "copied"]);
   root(model, el, title, marks, picture.node, words, said, walker ? walker.node : [h("div", { class: "fac-fields" }, part("pages-size", size.node)), more("all of it by keyboard", part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons)))], voice.node);
   let held = null, dragged = false, refusal = "", told = null;
   picture.svg.addEventListener("letgo", () => (held = null));
@@ -193,6 +193,11 @@ function render({ model, el }) {
       add(`${key} says`, "text", { class: `fac-t-small fac-t-chip ${cls && `${cls}-says`}`, x: at + w / 2, y: y + 1.12 * fs, "text-anchor": "middle" }, text);
       return at + w + 0.5 * fs;
     };
+    const acts = (from) => { // at the chosen one; on a phone below the table, whose rows stay together
+      let at = button("0", roomy ? "+ 1 token" : `+ 1 token for ${name}`, `press: a token more for ${name}; drag: more of them`, pull(name, 0.5 * fs), from, "fac-pages-plus");
+      at = button("1", roomy ? "fork: share its pages" : `fork ${name}: share pages`, `fork ${name}`, once(() => fork(name)), at);
+      button("2", roomy ? "end: free its pages" : `end ${name}: free pages`, `end ${name}`, once(() => change(["free", name])), at);
+    };
     add("head tables", "text", { class: "fac-t-name", x: 1, y: 1.2 * fs }, "Each request’s table: its pages, in order");
     if (!replayed && fresh()) button("new", "+ request", "a new request", once(() => change(["append", fresh(), 1])), 25 * fs);
     y = 2 * fs;
@@ -211,13 +216,12 @@ function render({ model, el }) {
         add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : x === name ? " fac-pages-own" : ""}`, x: at, width: plate, y, height: 1.6 * fs }, `page ${page}`, choose);
         chip(add, `page ${x} ${place}`, String(page), at + plate / 2, y + 0.8 * fs, fs);
       });
-      if (!replayed && x === name) { // what can be done stands at the chosen one
-        let at = roomy ? left + shown.length * cell + 0.6 * fs : 1;
-        if (!roomy) y += row;
-        at = button(`0 ${x}`, "+ 1 token", `press: a token more for ${x}; drag: more of them`, pull(x, 0.5 * fs), at, "fac-pages-plus");
-        at = button(`1 ${x}`, "fork: share its pages", `fork ${x}`, once(() => fork(x)), at);
-        button(`2 ${x}`, "end: free its pages", `end ${x}`, once(() => change(["free", x])), at);
-      }
+      if (roomy && !replayed && x === name) acts(left + shown.length * cell + 0.6 * fs);
+      y += row;
+    }
+    if (!roomy && !replayed && name) {
+      y += 0.2 * fs;
+      acts(1);
       y += row;
     }
     return y + 0.4 * fs;
@@ -256,7 +260,7 @@ function render({ model, el }) {
   function drawPages(add, now, c, name, names, { left, top, tall, gap, slot, across, large }, fs) {
     const size = get("page_size"), each = Math.max(1, Math.floor(across / size)), broad = Math.min(size, across) * slot, narrow = broad <= 4 * fs;
     const last = Math.max(-1, ...Object.keys(c.filled).map(Number)), used = Math.floor(last / each) + 1, whole = Math.ceil(pages() / each);
-    const lane_ = now.copied && !large ? 0.6 * fs : 0, high = (row) => top + row * (tall + gap) - (row < used ? 0 : (row - used + Math.min(1, used)) * (gap - 2) - lane_); // rows without a page in use have no names
+    const lane_ = now.copied && !large ? 1.9 * fs : 0, high = (row) => top + row * (tall + gap) - (row < used ? 0 : (row - used + Math.min(1, used)) * (gap - 2) - lane_); // rows without a page in use have no names
     const place = (page) => [left + (page % each) * broad, high(Math.floor(page / each))];
     add("ground", "path", { class: "fac-pages-ground", d: Object.keys(c.filled).map((page) => box(...place(page), broad, tall)).join("") });
     const holding = {};
@@ -281,7 +285,7 @@ function render({ model, el }) {
       const rest = many * broad - full;
       if (rest > 1) [stripes, wastes] = [stripes + hatching(x + full, y, rest, tall, rest < 8 ? 5 : 10), wastes + box(x + full, y, rest, tall)];
       if (narrow) continue;
-      const left_ = now.copied?.[0] === page && now.wrote ? ` (${now.wrote[0]} left)` : "", texts = [`page ${page}: ${who.join(" and ")}${left_}`, `${page}: ${who.join(" + ")}${left_}`, `${page}: ${who.join("")}`];
+      const left_ = now.copied?.[0] === page && now.wrote ? ` (${now.wrote[0]} left)` : "", texts = [`page ${page}: ${who.join(" and ")}${left_}`, `page ${page}: ${who.join(" + ")}`, `${page}: ${who.join(" + ")}`, `${page}: ${who.join("")}`];
       add(`number ${page}`, "text", { class: who.includes(name) ? "fac-t-small fac-pages-own-says" : "fac-t-small", x: x + 1, y: y - 0.35 * fs }, texts.find((text) => wide(text, 0.87 * fs) < broad) ?? String(page));
     }
     if (narrow) {
@@ -297,7 +301,7 @@ function render({ model, el }) {
       add("axis", "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: top - 2.25 * fs, "text-anchor": "end" }, "page");
       for (let page = each; page < shown; page += each) add(`row ${page / each}`, "text", { class: "fac-t-soft", x: left - 0.4 * fs, y: place(page)[1] + tall / 2 + 0.3 * fs, "text-anchor": "end" }, `page ${page}`);
     }
-    if (slot >= 5) for (const [page, full] of Object.entries(c.filled)) for (let i = 1; i < full; i += 1) ticks += `M${(place(page)[0] + i * slot).toFixed(1)} ${place(page)[1]}v${tall}`;
+    if (slot >= 5) for (const page of Object.keys(c.filled)) for (let i = 1; i < size; i += 1) ticks += `M${(place(page)[0] + i * slot).toFixed(1)} ${place(page)[1]}v${tall}`;
     const own = [...(now.tables[name] ?? [])].sort((a, b) => a - b);
     while (own.length) {
       const first = own.shift();
@@ -305,10 +309,10 @@ function render({ model, el }) {
       while (narrow && own[0] === first + many && own[0] % each) many += own.splice(0, 1).length;
       mine += box(...place(first), many * broad, tall);
     }
-    add("slots", "path", { class: "fac-pages-ticks", d: ticks });
     add("free", "path", { class: "fac-pages-edges fac-pages-free", d: free });
     add("wastes", "path", { class: "fac-waste", d: wastes });
     add("stripes", "path", { class: "fac-waste-stripes", d: stripes });
+    add("slots", "path", { class: "fac-pages-ticks", d: ticks });
     add("edges", "path", { class: "fac-pages-edges", d: edges });
     add("mine", "path", { class: "fac-pages-mine", d: mine });
     const bottom = high(rows - 1) + tall, cell = broad / size;
@@ -320,11 +324,15 @@ function render({ model, el }) {
     if (now.copied) {
       // between the rows, from slot 0 of one page to slot 0 of the other, over no page
       const [[x1, y1], [x2, y2]] = now.copied.map(place).map(([x, y]) => [x + cell / 2, y]), down = y2 > y1, edge = down ? y2 : y2 + tall;
-      const from = y2 < y1 ? y1 : y1 + tall, lane = edge + Math.min(gap / 2, 0.5 * fs) - (down ? gap : 0), tip = edge + (down ? 5 : -5);
-      add(`copy ${now.copied}`, "path", { class: "fac-pages-copy", pathLength: 1, d: `M${x1} ${from}V${lane}H${x2}V${tip}` });
-      add("tip", "path", { class: "fac-pages-tip", d: "M0 0L-9 -5V5z", transform: `translate(${x2} ${tip}) rotate(${down ? 90 : -90})` });
+      const last_ = !down && Math.floor(now.copied[1] / each) === used - 1, from = y2 < y1 ? y1 : y1 + tall, lane = edge + (last_ && lane_ ? 1.3 * fs : Math.min(gap / 2, 0.5 * fs)) - (down ? gap : 0), tip = edge + (down ? -1 : 1), head = Math.min(0.8 * fs, Math.abs(lane - tip));
+      add(`copy ${now.copied}`, "path", { class: "fac-pages-copy", pathLength: 1, d: `M${x1} ${from}V${lane}H${x2}V${tip + (down ? -head : head)}` });
+      add("tip", "path", { class: "fac-pages-copy-tip", d: `M0 0L${-head} ${-0.7 * head}V${0.7 * head}z`, transform: `translate(${x2} ${tip}) rotate(${down ? 90 : -90})` });
       const op = get("operations").at(-1), many = replayed ? now.wrote?.[2] : op?.[0] === "append" && (now.lengths[op[1]] - op[2]) % size;
-      if (many > 0) now.copied.forEach((page, i) => add(`copies ${i}`, "rect", { class: "fac-pages-copies", x: place(page)[0], y: place(page)[1], width: many * cell, height: tall }, `${plural(many, "slot")} copied`));
+      if (many > 0) now.copied.forEach((page, i) => add(`copies ${i}`, "rect", { class: "fac-pages-copies", x: place(page)[0], y: place(page)[1] - 2, width: many * cell, height: tall + 4 }, `${plural(many, "slot")} copied`));
+      if (many > 0 && last_ && lane_) {
+        const says = `${plural(many, "slot")} copied`, right = Math.max(x1, x2) + fs, fits = right + wide(says, fs) < left + slot * across;
+        add("copied says", "text", { class: "fac-t-small fac-pages-copied-says", x: fits ? right : Math.min(x1, x2) - fs, y: lane + 0.3 * fs, "text-anchor": fits ? "start" : "end" }, says);
+      }
     }
     return bottom + 1.6 * fs;
   }

@@ -74,8 +74,8 @@ function render({ model, el }) {
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
 
     const dial = view === VIEWS.dial, long = width >= ROOFS, knobs = marks.length ? [] : view.knobs, held = knobs.map(([, i]) => points[i]), peak = Y(chip.tflops_half), flat = `${long ? "arithmetic's roof" : "roof"}: ${chip.tflops_half} TFLOP/s`;
-    // No tick under a handle; beside what was timed, of one size, no other problem; a phone has room for three kernels.
-    const free = cached.length ? [] : points.filter((p, i) => (held.includes(p) || held.every((h) => h.x !== p.x)) && (dial || ((!marks.length || i !== view.decode) && (long || marks.length || !p.label.startsWith("eager")))));
+    // No tick under a handle; beside what was timed, of one size, no other problem.
+    const free = cached.length ? [] : points.filter((p, i) => (held.includes(p) || held.every((h) => h.x !== p.x)) && (dial || !marks.length || i !== view.decode));
     fields.block_q.node.hidden = cached.length > 0; // it would move nothing
     const mid = 2 ** (cached.length ? widest([left, ...cached.map((m) => Math.log2(m.loads)), Math.log2(ridge)]) : left + (long ? 0.39 : 0.33) * (Math.log2(ridge) - left)); // between the stems
     const slope = { x: X(mid), y: Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs, angle: Math.atan2(Y(8) - Y(4), X(8) - X(4)), text: `${long ? "memory's roof: " : cached.length ? "HBM: " : right > 14 ? "" : "memory: "}${chip.hbm_gb_per_s} GB/s` };
@@ -84,7 +84,7 @@ function render({ model, el }) {
       grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, marks.length, cached.length);
       add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${peak}V${floor}` });
       add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
-      add("flat", "text", { class: "fac-t-small", x: end, y: peak - (dial ? 1.9 : 1) * fs, "text-anchor": "end" }, flat); // over the numbers of the dots, over a name
+      add("flat", "text", { class: "fac-t-small", x: end, y: peak - (dial ? 2.2 : 1) * fs, "text-anchor": "end" }, flat); // over the numbers of the dots, over a name
       add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${slope.x} ${slope.y}) rotate(${(slope.angle * 180) / Math.PI})` }, slope.text);
       if (dial) distance(add, held[0], { X, Y, fs, ridge, width, floor, end });
       const foot = !dial || width >= ROOMY, sides = [[`← memory sets the pace`, foot ? X(ridge) - 6 : from + 0.6 * fs, foot ? -1 : 1, (dial ? 0.6 : 1) * (X(ridge) - from)], ["arithmetic sets the pace →", X(ridge) + 6, 1, end - X(ridge)]];
@@ -117,12 +117,12 @@ function render({ model, el }) {
   /** From where a kernel would be, if every load went to HBM, to where it is: as many times fewer bytes as the arrow is long. */
   function saved(add, m, i, { from, to, fs, long, diamond, most, left }) {
     const [dx, dy] = [to[0] - from[0], to[1] - from[1]], angle = Math.atan2(dy, dx), at = (share) => `${from[0] + share * dx} ${from[1] + share * dy}`;
-    const text = `${short(m.intensity / m.loads, 2)} × fewer bytes${long ? " from HBM" : ""}`, bound = `at most ${short(most, 3)}${long ? " TFLOP/s" : ""}`, room = from[0] - left > wide(bound, fs);
-    const size = Math.hypot(dx, dy), end = 1 - (0.9 * fs) / size, mid = long ? 0.5 : Math.max(0.38, (0.5 * wide(text, fs) + fs) / size), wing = (turn) => `L${to[0] - 0.9 * fs * Math.cos(angle) - 0.7 * fs * Math.cos(angle + turn)} ${to[1] - 0.9 * fs * Math.sin(angle) - 0.7 * fs * Math.sin(angle + turn)}`;
+    const text = `${Math.round(m.intensity / m.loads)} × fewer bytes${long ? " from HBM" : ""}`, bound = [`all ${short(gb(m.loads), 3)} GB${long ? " from HBM" : ""}:`, `at most ${short(most, 3)}${long ? " TFLOP/s" : ""}`], room = from[0] - left > Math.max(...bound.map((line) => wide(line, fs)));
+    const size = Math.hypot(dx, dy), end = 1 - (0.9 * fs) / size, mid = long ? 0.5 : 0.57, wing = (turn) => `L${to[0] - 0.9 * fs * Math.cos(angle) - 0.7 * fs * Math.cos(angle + turn)} ${to[1] - 0.9 * fs * Math.sin(angle) - 0.7 * fs * Math.sin(angle + turn)}`;
     add(`saved ${i}`, "path", { class: `fac-roof-saved fac-roof-${meant(m)}`, d: `M${at(0)}L${at(end)}${wing(0.5)}M${at(end)}${wing(-0.5)}` }, text);
     add(`counted ${i}`, "path", { class: "fac-roof-counted", d: diamond(...from, 0.5 * fs) }, m.label);
     add(`fewer ${i}`, "text", { class: "fac-t-name fac-t-small", "text-anchor": "middle", transform: `translate(${at(mid)}) rotate(${(angle * 180) / Math.PI}) translate(0 ${-0.5 * fs})` }, text);
-    add(`most ${i}`, "text", { class: "fac-t-small", x: from[0] + (room ? -0.8 : 0.7) * fs, y: from[1] + (room ? -0.1 : 1.1) * fs, "text-anchor": room ? "end" : "start" }, bound);
+    bound.forEach((line, j) => add(`most ${i} ${j}`, "text", { class: "fac-t-small", x: from[0] + (room ? -0.8 : 0.7) * fs, y: from[1] + (room ? 1.2 * j - 1.3 : 1.1 + 1.2 * j) * fs, "text-anchor": room ? "end" : "start" }, line));
   }
 
   const places = (trait) => ({ n: LENGTHS, block_q: BLOCKS })[trait] ?? powersOfTwo(1, get("n"));
@@ -141,7 +141,7 @@ function render({ model, el }) {
       add(`x ${p}`, "path", { class: "fac-axis", d: `M${X(2 ** p)} ${top}V${floor}` });
       add(`x tick ${p}`, "text", { class: "fac-t-soft", x: X(2 ** p), y: floor + 1.2 * fs, "text-anchor": p === right ? "end" : "middle" }, p >= 10 ? `${2 ** (p - 10)}k` : String(2 ** p));
     }
-    add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, "FLOP per byte (log): more reuse of each byte →");
+    add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, `FLOP per byte (log${view === VIEWS.dial ? `, ${get("n")} keys` : ""}): more reuse of each byte →`);
     add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log${cached ? `, from ${10 ** low}` : ""})${timed ? `; ◆ measured${cached ? ", ◇ if every load went to HBM" : ` at N = ${get("n")}`}` : view === VIEWS.dial ? "; ● to ●: twice the queries" : ", at most"}`);
   }
 
@@ -182,7 +182,7 @@ function render({ model, el }) {
     const falls = Math.tan(slope.angle), half = wide(slope.text, 0.4 * fs), tall = (l) => LINE * (l.lines.length - 1) * fs;
     const sized = (l) => ({ ...l, size: Math.max(...l.lines.map(([text, cls]) => wide(text, (!/name/.test(cls) ? 0.82 : /small/.test(cls) ? 0.88 : /says/.test(cls) ? 0.96 : 1.04) * fs))) });
     const twice = (p) => !long && marks.some((m) => Math.abs(X(m.intensity) - X(p.x)) < 0.6 * fs); // the mark below bears its name
-    const all = [...points.filter((p) => !twice(p)).map((p) => told(p, { long, X, Y, marks, ridge })), ...marks.map((m) => timed(m, { long, X, Y, chip, ridge }))].map(sized);
+    const all = [...points.filter((p) => !twice(p)).map((p) => told(p, { long, X, Y, marks, ridge })), ...marks.map((m) => timed(m, { long, X, Y, chip, ridge, least: intensity(listed[LEAST] ?? listed[0], shape()) }))].map(sized);
     const led = (l) => ({ side: "beyond", led: true, ends: false, left: Math.min(beyond, end - l.size), y: Math.max(l.y, peak + 1.5 * fs) });
     for (const l of all) {
       const onLeft = l.x - 1.1 * fs - l.size, base = l.y - 0.35 * fs, met = onLeft < slope.x + half * Math.cos(slope.angle) && base + 0.6 * fs > slope.y - half * Math.abs(Math.sin(slope.angle)) - 0.6 * fs;
@@ -233,10 +233,11 @@ function render({ model, el }) {
   }
 
   /** The lines beside a measured mark: its name, its speed, its share of the roof above it. */
-  function timed(m, { long, X, Y, chip, ridge }) {
+  function timed(m, { long, X, Y, chip, ridge, least }) {
     const roof = attainable(m.intensity, chip), speed = `${short(m.tflops, 3)} TFLOP/s`, flat = m.intensity >= ridge;
     const cls = `fac-t-name${long ? "" : " fac-t-small"}${/^[a-z_]+$/.test(m.label) ? " fac-mono" : ""}`, share = `${Math.round((100 * m.tflops) / roof)} % of ${m.loads || !long ? "" : "its roof, "}${short(roof, 3)} TFLOP/s`;
-    const moved = m.l2_gb ? [[long ? `HBM moved ${short(hbmGb(m), 2)} GB, L2 was asked for ${short(m.l2_gb, 2)} GB` : `HBM ${short(hbmGb(m), 2)} GB, L2 ${short(m.l2_gb, 2)} GB`, "fac-t-small"]] : []; // what HBM moved and what L2 was asked for
+    const past = meant(m) === "flash" && m.intensity > 1.01 * least; // fewer bytes than the least: the counter stops before the last of O is written
+    const moved = m.loads ? [[`HBM moved ${short(gb(m.intensity), 3)} GB`, "fac-t-small"]] : past ? [[long ? "right of “at best”: some bytes were still in L2, uncounted" : "bytes left in L2", "fac-t-soft"]] : [];
     const label = long ? m.label : m.label.replace(/, measured$/, "");
     const lines = [...(m.loads && !long ? [[label, cls], [`${speed}: ${Math.round((100 * m.tflops) / roof)} %`, cls]] : [[`${label}: ${speed}`, cls], ...(m.tflops < roof ? [[share, "fac-t-soft"]] : [])]), ...moved];
     return { key: m.label, colour: "other", bold: true, lines, x: X(m.intensity), y: Y(m.tflops), roof: Y(roof), flat, arrow: m.loads };
@@ -248,7 +249,7 @@ function render({ model, el }) {
     const measured = get("marks").some((m) => m.n === get("n") && m.gpu === get("gpu"));
     const name = { "flash prefill, tile loads": "flash at worst", "flash prefill, compulsory": "flash at best" }[p.label] ?? (long ? p.label : p.label.split(",")[0]);
     if (measured) return [p.label.startsWith("naive") ? `${name}: not run` : name]; // beside speeds a number of another unit would be read as one
-    return long || p.rows === "one" ? [name, `${count(p.x)} FLOP/byte`] : [name]; // on a phone the title has the others
+    return long || p.rows === "one" ? [name, `${count(p.x)} FLOP/byte`] : [`${name}: ${count(p.x)}`];
   }
 
   /** How many queries, in few letters. */
@@ -261,8 +262,8 @@ function render({ model, el }) {
     return handleSays(picture.svg, handle, Infinity, what);
   }
 
-  /** GB that HBM moved. */
-  const hbmGb = (m) => (4 * get("heads") * get("batch") * get("n") ** 2 * get("d")) / m.intensity / 1e9;
+  /** GB that are moved with so many FLOPs for each byte. */
+  const gb = (intensity) => (4 * get("heads") * get("batch") * get("n") ** 2 * get("d")) / intensity / 1e9;
 
   /** Whose colour a mark has: what its name says. */
   const meant = (m) => (m.loads || /flash|fused/.test(m.label) ? "flash" : /naive|eager/.test(m.label) ? "naive" : "other");
@@ -273,14 +274,14 @@ function render({ model, el }) {
     const roofs = marks.map((m) => (m.intensity < ridge ? "memory's" : "arithmetic's")); // each has its share of the roof above it
     const alone = roofs.every((r) => r === roofs[0]), ranked = marks.map((m, i) => ({ m, of: roofs[i] })).sort((a, b) => b.m.tflops - a.m.tflops), first = (m) => m.label.split(",")[0];
     const shares = ranked.map(({ m, of }) => `${first(m)} at ${Math.round((100 * m.tflops) / attainable(m.intensity, chip))}\u00a0%${alone ? "" : ` of ${of}`}`).join(", ");
-    const fast = ranked[0]?.m, slow = ranked.at(-1)?.m, crossed = slow?.l2_gb > fast?.l2_gb && slow.intensity > fast.intensity; // fewer bytes of HBM, more of L2
+    const fast = ranked[0]?.m, slow = ranked.at(-1)?.m, crossed = slow?.loads < fast?.loads && slow.intensity > fast.intensity; // loads more, and HBM moves less
     words.textContent = view === VIEWS.dial
       ? points[1].x >= ridge ? `With ${many} per request ${one} can reach its peak: arithmetic sets the pace.` : `With ${many} per request ${one} reaches at most ${most} % of its peak.`
-      : crossed ? `${first(slow)} moves fewer bytes of HBM than ${first(fast)}, asks L2 for more, and is slower.`.replace(/^./, (c) => c.toUpperCase())
+      : crossed ? `${first(slow)} moves fewer bytes of HBM than ${first(fast)}, and yet is slower.`.replace(/^./, (c) => c.toUpperCase())
       : marks.length ? `${marks.length > 1 ? (alone ? `Below ${roofs[0]} roof` : "Each below its roof") : `Below ${roofs[0]} roof`}: ${shares}.`
       : `To stay busy ${one} needs ${short(ridge, 3)} FLOP for each byte: naive has ${count(points[1].x)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`;
     note.textContent = (elsewhere.length ? `◆ Measured at ${[...new Set(elsewhere.map((m) => `N = ${m.n}${m.gpu === get("gpu") ? "" : ` on ${m.gpu}`}`))].join(", ")}${marks.length ? " too" : ""}: move there.` : "");
-    picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured${m.loads ? `, ${short(m.intensity / m.loads, 2)} times fewer bytes from HBM than it loads` : ""}${m.l2_gb ? `, ${short(hbmGb(m), 2)} GB moved by HBM and ${short(m.l2_gb, 2)} GB asked from L2` : ""}.`).join(" ")}`);
+    picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured${m.loads ? `, ${Math.round(m.intensity / m.loads)} times fewer bytes from HBM (${short(gb(m.intensity), 3)} GB) than it loads (${short(gb(m.loads), 3)} GB)` : ""}.`).join(" ")}`);
   }
 
   onChanges(model, [...Object.keys(LABELS), "gpu", "marks"], draw);

@@ -5,23 +5,23 @@ const LINES = [
   ["load", "load K_j, V_j"],
   ["s", "s = q · K_jᵀ · scale"],
   ["m", "m_new = max(m, largest s)"],
-  ["alpha", "α = exp(m − m_new)"],
-  ["p", "p = exp(s − m_new)"],
-  ["l", "ℓ = α·ℓ + sum(p)"],
-  ["o", "O = α·O + p · V_j"],
+  ["alpha", "α = exp(m − m_new)", "ℓ = α·ℓ, O = α·O, m = m_new"], // in the picture all of it happens at once
+  ["p", "p = exp(s − m)"],
+  ["l", "ℓ = ℓ + sum(p)"],
+  ["o", "O = O + p · V_j"],
 ];
 // what a mistake turns a line into: the student sees the very change
 const WRONG_LINES = {
-  no_rescale_o: { o: "O = O + p · V_j" },
-  no_rescale_l: { l: "ℓ = ℓ + sum(p)" },
-  neither: { l: "ℓ = ℓ + sum(p)", o: "O = O + p · V_j" },
-  inverse: { l: "ℓ = ℓ/α + sum(p)", o: "O = O/α + p · V_j" },
+  no_rescale_o: { alpha: "ℓ = α·ℓ, m = m_new" },
+  no_rescale_l: { alpha: "O = α·O, m = m_new" },
+  neither: { alpha: "m = m_new" },
+  inverse: { alpha: "ℓ = ℓ/α, O = O/α, m = m_new" },
   own_max: { p: "p = exp(s − max(s))" },
   start_zero: { start: "m = 0, ℓ = 0, O = 0" },
 };
 // and what it does: the powers of α by which the old ℓ and O are multiplied, what p is measured against, m's start
 const SLIP = { no_rescale_o: { o: 0 }, no_rescale_l: { l: 0 }, neither: { l: 0, o: 0 }, inverse: { l: -1, o: -1 }, own_max: { own: true }, start_zero: { start: 0 } };
-const DONE = { m: 3, alpha: 4, p: 5, l: 6, o: 7 }; // the line after which a quantity is new
+const DONE = { m: 3, alpha: 4, p: 5, l: 6, o: 7 }; // the line after which a quantity is new: m_new is m's place in the picture
 /** m_new with its "new" below the line. */
 const lowered = (text) => text.split(/_(\w+)/).map((part, i) => (i % 2 ? h("sub", {}, part) : part));
 const num = (x) => (typeof x === "string" ? Number(x) : x);
@@ -65,17 +65,18 @@ export function position(step, nTiles) {
   return { place: Math.floor((step - 1) / LINES.length), line: ((step - 1) % LINES.length) + 1 };
 }
 
-/** The state of a run after a step: m, alpha, l, o (alpha only while its tile is in SRAM). */
+/** The state of a run after a step: the largest score so far, alpha (only while its tile is in SRAM), what is kept of m, l, o. */
 export function stateAt(run, step, nTiles, start) {
   const { place, line } = position(step, nTiles);
   const last = Math.min(place, nTiles - 1);
-  const read = (name, before) => {
-    const i = place >= nTiles || line >= DONE[name] ? last : last - 1;
+  const read = (name, before, done = DONE[name]) => {
+    const i = place >= nTiles || line >= done ? last : last - 1;
     return i < 0 ? before : run[name][i];
   };
+  const by = (name) => (place < nTiles && line >= DONE.alpha && line < DONE[name] ? run.by[name][place] : 1); // shrunk, and nothing added yet
   const zero = run.o[0].map(() => 0);
   const alpha = place >= 0 && place < nTiles && line >= DONE.alpha ? run.alpha[place] : null;
-  return { m: read("m", start), alpha, l: read("l", 0), o: read("o", zero) };
+  return { m: read("m", start), kept: read("m", start, DONE.alpha), alpha, l: by("l") * read("l", 0), o: read("o", zero).map((x) => by("o") * x) };
 }
 
 /** The next step forwards or backwards, by line or by tile. */
@@ -181,12 +182,12 @@ function render({ model, el }) {
     if (place >= nTiles) return ["End:", "one division, O / ℓ."];
     const [first, stop] = data.tiles[sequence[place]], x = (y) => short(y, 6), list = (numbers) => (numbers.length > 4 ? `${numbers.length} numbers` : `[${numbers.map((y) => (y === -Infinity ? "masked" : short(y, 2))).join(", ")}]`);
     const before = (name, zero) => (place ? right[name][place - 1] : zero), { m, alpha, l, o, added, by } = right;
-    const old = before("m", -Infinity), c = data.columns > 1 ? `, column ${column}` : "", factor = place ? x(by.l[place]) : "0";
+    const old = before("m", -Infinity), c = data.columns > 1 ? `, column ${column}` : "", shrunk = (name, old) => x(place ? by[name][place] * old : 0);
     const says = [
       "", `: ${list(scores.slice(first, stop))}`, `: max(${x(old)}, ${x(Math.max(...scores.slice(first, stop)))}) = ${x(m[place])}`,
       `: exp(${x(old)} − ${x(m[place])}) = ${short(alpha[place], 4)}`, `: ${list(right.p[place])}`,
-      `: ${factor} · ${x(before("l", 0))} + ${x(added.l[place])} = ${x(l[place])}`,
-      `: ${factor} · ${x(place ? o[place - 1][column] : 0)} + ${x(added.o[place])} = ${x(o[place][column])}${c}`,
+      `: ${shrunk("l", before("l", 0))} + ${x(added.l[place])} = ${x(l[place])}`,
+      `: ${shrunk("o", o[place - 1]?.[column])} + ${x(added.o[place])} = ${x(o[place][column])}${c}`,
     ];
     return [`Tile ${place + 1} of ${nTiles}:`, `${LINES[line - 1][1]}${says[line - 1]}`];
   }
@@ -219,14 +220,14 @@ function render({ model, el }) {
   // Words ----------------------------------------------------------------------------------------
   function drawCode(wrong) {
     const changes = WRONG_LINES[wrong] ?? {};
-    const item = (key, text, inner) => {
+    const item = (key, text, inner, then) => {
       const changed = changes[key] ? h("span", { class: "fac-was" }, " ✗ ", h("b", {}, lowered(changes[key]))) : null;
-      return h("li", { class: inner ? "fac-in" : null }, lowered(text), changed);
+      return h("li", { class: inner ? "fac-in" : null }, lowered(text), ...(then ? [h("br"), ...lowered(then)] : []), changed);
     };
     code.replaceChildren(
       item("start", "m = −∞, ℓ = 0, O = 0"),
       item("for", "for each tile j:"),
-      ...LINES.map(([key, text]) => item(key, text, true)),
+      ...LINES.map(([key, text, then]) => item(key, text, true, then)),
       item("end", "out = O / ℓ"),
     );
   }
@@ -244,7 +245,7 @@ function render({ model, el }) {
     const line = (label, key, format) => h("tr", {}, h("th", { scope: "row" }, label), cells(key, format));
     const head = slip ? h("tr", {}, h("th", {}), h("th", { scope: "col" }, "✓ right"), h("th", { scope: "col" }, `✗ ${data.says[wrong]}`)) : null;
     state.replaceChildren(h("table", {}, h("caption", { class: "fac-hear" }, "The state that is kept"), h("tbody", {}, head,
-      line("m", "m", scalar), line("α", "alpha", scalar), line("ℓ", "l", scalar), line("O", "o", (x) => vector(x, more_columns)))));
+      line("m", "kept", scalar), line("α", "alpha", scalar), line("ℓ", "l", scalar), line("O", "o", (x) => vector(x, more_columns)))));
   }
 
   /** Always as tall as it will be at the end: until then its words are there, unseen. */

@@ -25,11 +25,11 @@ const weight = (value) => (value ? value.toFixed(2).replace("0.", ".") : "0");
 function stepperPicture(model, data, now, says) {
   const values = data.values, nTiles = data.tiles.length, last = LINES.length * nTiles + 1;
   const letter = (tile) => (nTiles <= 26 ? String.fromCharCode(65 + tile) : "");
-  const HUES = ["#5d8392", "#c2ad8d", "#b0455f", "#9db3a5", "#7b5d6e", "#d9a08b"]; // of their own: the palette's are those of Q, K, V, S and O
+  const HUES = ["#5d8392", "#c2ad8d", "#7d5a4a", "#9db3a5", "#7b5d6e", "#d9a08b"]; // of their own: the palette's are those of Q, K, V, S and O
   const paint = (tile) => nTiles <= HUES.length ? `fill:${HUES[tile]}` : `fill:color-mix(in srgb, var(--fac-step-deep) ${nTiles > 1 ? Math.round(100 - (92 * tile) / (nTiles - 1)) : 100}%, var(--fac-step-pale))`;
   const given = Object.values(data.scores).flat().map(num).filter(Number.isFinite);
   const [least, most] = given.length ? [Math.min(...given), Math.max(...given)] : [0, 1];
-  const spreadOf = most - least || 2, low = least - (least < 0 ? 0.1 : 0.2) * spreadOf, high = most + 0.3 * spreadOf;
+  const spreadOf = most - least || 2, low = least - (least < 0 ? 0.1 : 0.2) * spreadOf, high = most + 0.4 * spreadOf;
   const notch = 10 ** Math.floor(Math.log10(spreadOf / 8)); // scores are dragged from one of its multiples to the next
   const round = (score) => Number((Math.round(Math.max(low, Math.min(high, score)) / notch) * notch).toPrecision(12));
 
@@ -47,10 +47,10 @@ function stepperPicture(model, data, now, says) {
 
   function drawPicture(width, fs) {
     const all = now(), { place, line } = position(Math.min(model.get("step"), last), nTiles), two = width < 45 * fs;
-    const at = { all, place, line, fs, two, tall: (two ? 8.2 : 12) * fs, end: place >= nTiles, ...pileWidths(all, two ? width : 0.43 * width, fs) };
+    const at = { all, place, line, fs, two, tall: (two ? 7.8 : 12) * fs, end: place >= nTiles, ...pileWidths(all, two ? width : 0.43 * width, fs) };
     const gaps = [2.2, 2.8, two ? 0.6 : 2.2].map((n) => n * fs), room = two ? width - 1 : 0.54 * width, foot = two ? 4.3 * fs : at.low + 2.05 * fs, head = 2.6 * fs;
     picture.svg.classList.toggle("fac-held", Boolean(picture.svg.facHeld));
-    const parts = two ? [1.55, 1.05, 1.05, 1.65] : [1.25, 1.1, 1.1, 1.85], unit = (room - sum(gaps)) / sum(parts), y = two ? head + at.tall + at.low + 4.7 * fs : head;
+    const parts = two ? [1.75, 0.9, 0.95, 1.7] : [1.25, 1.1, 1.1, 1.85], unit = (room - sum(gaps)) / sum(parts), y = two ? head + at.tall + at.low + 4.7 * fs : head;
     let x = width - room - 1; // its frame stays whole
     const places = parts.map((size, i) => {
       const box = { x, w: size * unit, y };
@@ -72,7 +72,7 @@ function stepperPicture(model, data, now, says) {
       drawMean(add, { ...at, ...places[3] });
       const [from, to, rail] = [places[1].x, places[2].x + places[2].w, y + at.tall + 2.9 * fs];
       add("kept", "path", { class: "fac-step-axis", d: `M${from} ${rail}v${0.4 * fs}H${to}v${-0.4 * fs}` });
-      add("kept says", "text", { class: "fac-t-small", x: (from + to) / 2, y: rail + 1.4 * fs, ...middle }, `kept: m = ${short(stateAt(all.right, Math.min(model.get("step"), last), nTiles, -Infinity).m, 3).replace("Infinity", "∞")}, ℓ and O`);
+      add("kept says", "text", { class: "fac-t-small", x: (from + to) / 2, y: rail + 1.4 * fs, ...middle }, `kept: m = ${short(stateAt(all.right, Math.min(model.get("step"), last), nTiles, -Infinity).kept, 3).replace("Infinity", "∞")}, ℓ and O`);
     });
     picture.svg.setAttribute("aria-label", `Scores in tiles, and the notes m, ℓ and O. ${says()}`);
     if (follow) picture.svg.querySelector(`[data-key="${held}"]`).focus();
@@ -189,7 +189,7 @@ function stepperPicture(model, data, now, says) {
       for (const [i, { score, at, end, tied, plate: [a, b] }] of below.entries()) {
         const text = short(score - m, 3), tells = under(score, m), half = wide(tells.from, 0.95 * fs) / 2, has = 2 * half < b - a + 4, says = (i_, words, place_) => add(`under says ${i} ${i_}`, "text", { class: "fac-t-small fac-t-name", ...place_ }, words);
         if (numbers) says(0, text, { x: at + 5, y: (level(m) + end) / 2 + 0.3 * fs });
-        else if (tied) [has ? tells.from : "s − m", `= ${tells.is}`].forEach((words, row) => says(row, words, { x: has ? Math.max(a + half - 2, Math.min(b - half + 2, at)) : at, y: level(m) - (1.55 - 1.1 * row) * fs, ...middle }));
+        else if (tied) [has ? tells.from : "s − m", `= ${tells.is}`].forEach((words, row) => says(row, words, { x: has ? Math.max(a + half - 2, Math.min(b - half + 2, at)) : at, y: level(m) - (1.3 - 0.95 * row) * fs, ...middle }));
       }
       const other = slip && stateAt(slip, Math.min(model.get("step"), last), nTiles, all.start).m;
       if (slip && other !== m && other >= low && other <= high) {
@@ -270,7 +270,7 @@ function stepperPicture(model, data, now, says) {
     const { right, slip, sequence, column } = all, base = y + tall - scale.deep * scale.unit, floor = y + tall;
     const last_ = end ? nTiles - 1 : line >= DONE[what] ? place : place - 1, fresh = !end && last_ === place && place >= 0;
     const value = (run, i) => (i < 0 ? 0 : what === "l" ? run.l[i] : run.o[i][column]);
-    const alpha = place > 0 && !end && line >= DONE.alpha ? right.by[what][place] : 1, shrinks = alpha < 1 && !fresh;
+    const by = (run) => (place > 0 && !end && line >= DONE.alpha ? run.by[what][place] : 1), alpha = by(right), shrinks = alpha < 1 && !fresh;
     const sums = what === "l" ? "sum of p" : "sum of p · V", title = fits(what === "o" && data.columns > 1 ? [`O, column ${column}`, `O, col. ${column}`] : two ? [name] : [`${name} = ${sums}`, name], w + (two ? 0.4 : 2.5) * fs, fs);
     heading(add, what, title, { x, y, fs });
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
@@ -286,7 +286,8 @@ function stepperPicture(model, data, now, says) {
     if (last_ < 0) return add(`${what} waits`, "text", { class: "fac-t-soft", x: x + w / 2, y: base - 0.5 * tall, ...middle }, "still 0");
     const pillar = (run, bx, bw, bad) => {
       let up = 0, down = 0, top = base;
-      run.parts[what][last_].forEach((share, i) => {
+      const factor = fresh ? 1 : by(run); // what is right is hatched down to it
+      run.parts[what][last_].map((share) => (bad ? factor * share : share)).forEach((share, i) => {
         const size = finiteOr0(Math.abs(share)) * scale.unit, from = share >= 0 ? (up += size) : -down;
         if (share < 0) down += size;
         const y0 = Math.max(y - 0.6 * fs, base - from), y1 = Math.min(floor, base - from + size), tile = sequence[i];
@@ -296,10 +297,10 @@ function stepperPicture(model, data, now, says) {
         if (y1 - y0 > 1.4 * fs) chip(add, `${what} says ${tile}`, letter(tile), bx + bw / 2, (y0 + y1) / 2, fs, fresh && i === place ? "fac-step-land" : "");
         else if (!slip && y1 - y0 > 0.6 * fs && letter(tile)) add(`${what} says ${tile}`, "text", { class: "fac-t-small", x: bx + bw + 0.2 * fs, y: (y0 + y1) / 2 + 0.3 * fs }, letter(tile)); // too thin for a plate
       });
-      const total = value(run, last_);
+      const total = value(run, last_) * (bad ? factor : 1);
       top = base - Math.max(0, finiteOr0(total)) * scale.unit;
       if (down && up) add(`${what} net ${bad}`, "path", { class: "fac-step-net", d: `M${bx} ${base - finiteOr0(total) * scale.unit}h${bw}` });
-      return { top: Math.max(y - 0.6 * fs, base - up), total, over: base - up < y - 0.6 * fs || !Number.isFinite(total) };
+      return { top: Math.max(y - 0.6 * fs, base - up), total: bad ? total : total * factor, over: base - up < y - 0.6 * fs || !Number.isFinite(total) };
     };
     const half = slip ? 0.46 * w : w, mine = pillar(right, x, half, false);
     const total = ({ total, over }) => `${over ? "↑ " : ""}${short(total, 4)}`;
@@ -312,7 +313,7 @@ function stepperPicture(model, data, now, says) {
       if (shrinks && gone > 1) add(`${what} gone`, "path", { class: "fac-step-gone-part", d: hatching(x, up ? base - Math.abs(before) : base + size, half, gone, 7) });
       if (on) chip(add, `${what} shrinks`, `× ${short(alpha, 4)}`, x + half / 2, up ? base - Math.abs(before) + fs : base + size + gone - fs, fs);
       add(`${what} ghost`, "rect", { class: "fac-step-ghost", x, y: Math.max(y - 0.6 * fs, shown >= 0 ? base - size : base), width: half, height: Math.min(size, tall) });
-      if (!on) add(`${what} alpha`, "text", { class: "fac-t-small fac-t-name", x: x + w, y: y - 1.3 * fs, "text-anchor": "end" }, `× ${short(alpha, 4)}`);
+      if (!on) add(`${what} alpha`, "text", { class: "fac-t-small fac-t-name", x: x + w, y: y - 0.2 * fs, "text-anchor": "end" }, `× ${short(alpha, 4)}`);
     }
   }
 
