@@ -181,11 +181,11 @@ function render({ model, el }) {
   const lay = h("button", { type: "button", onclick: () => layNext() }, "▶ One trip at a time");
   const plot = h("div", { class: "fac-plot" });
   const counters = h("p", { class: "fac-soft" });
-  const overN = h("details", { class: "fac-more", ontoggle: () => later() }, h("summary", {}, "the same over N, and what hardware counters saw"),
+  const overN = h("details", { class: "fac-more", ontoggle: () => draw(true) }, h("summary", {}, "the same over N, and what hardware counters saw"),
     part("accountant-over-n", h("div", {}, plot, counters)));
   const more = h("details", { class: "fac-more" }, h("summary", {}, "more: heads, dtype, GPU, tiles"),
     h("div", { class: "fac-row" }, preset.row, dtype.row, gpu.row, causal.row), h("div", { class: "fac-fields" }, fields.slice(2).map((f) => f.node)));
-  const sums = h("div", { class: "fac-sums" }), addsUp = h("details", { class: "fac-more", ontoggle: () => later() }, h("summary", {}, "how it adds up"), sums);
+  const sums = h("div", { class: "fac-sums" }), addsUp = h("details", { class: "fac-more", ontoggle: () => draw(true) }, h("summary", {}, "how it adds up"), sums);
   root(model, el, part("accountant-words", words), stage, legend, part("accountant-time", clock),
     h("div", { class: "fac-controls" }, lay, fields[0].node, fields[1].node), h("div", { class: "fac-folds" }, addsUp, more, overN), voice.node);
 
@@ -234,8 +234,8 @@ function render({ model, el }) {
   let across_ = 0; // of the stage: read when its size changes, for a look at it costs a layout
   let shown = { extra: null, extras: [], scale: 0, n: 0, alike: false };
 
-  function draw() {
-    for (const f of fields) f.follow();
+  function draw(unfolds = false) {
+    if (!unfolds) for (const f of fields) f.follow(); // what was refused stays in sight
     dtype.node.value = get("dtype");
     gpu.node.value = get("gpu");
     causal.node.checked = get("causal");
