@@ -290,7 +290,7 @@ function render({ model, el }) {
     renew(clock, { height: tall, "font-size": `${size}px`, "aria-label": `Least time on ${chip}. ${rows.map((row) => `${row.l.label.textContent}: ${milliseconds(1000 * row[row.limit])}, set by ${row.limit === "overhead" ? "launches" : row.limit}`).join("; ")}.` });
     clocked((add) => {
       const waits = rows.filter((row) => row.overhead > row.arithmetic).length, each_ = milliseconds(1000 * data.launch_s); // where launches stand in for arithmetic in all, its time is said once
-      add("head", "text", { class: "fac-clock-head", x: 0, y: size + 1 }, `Least time on ${/^[AEFHILMNORSX]/.test(chip) ? "an" : "a"} ${chip}${waits === rows.length ? `: launches, ${each_} each. Arithmetic: ${milliseconds(1000 * rows[0].arithmetic)}` : `: the longer bar${waits ? `. A launch takes ${each_}` : ""}`}`);
+      add("head", "text", { class: "fac-clock-head", x: 0, y: size + 1 }, `Least time${waits === rows.length && width() < 700 ? "" : ` on ${/^[AEFHILMNORSX]/.test(chip) ? "an" : "a"} ${chip}`}: the longer bar${waits ? `. A launch: ${each_}${waits === rows.length ? `; arithmetic: ${milliseconds(1000 * rows[0].arithmetic)}` : ""}` : ""}`);
       rows.forEach((row, i) => {
         const { l } = row, name = l.model.name, y = head + i * each, launched = row.overhead > row.arithmetic, count = layers * l.model.launches;
         const other = launched ? row.overhead : row.arithmetic, segments = launched && count < 64 ? count : 1, w = (other * scale) / segments;
@@ -357,10 +357,9 @@ function render({ model, el }) {
       const found = placed(areas(l.model, at));
       return l.never && extent(found, "x") <= 2 * at.N_q ? found.map((trip) => ({ ...trip, x: trip.x + at.N_q })) : found;
     }
-    /** From one letter to the next in the list beside the strips, in pixels; 0 where they have no room. */
+    /** From one letter to the next in the list beside the strips, in pixels. */
     function lettersOf(trips) {
-      const step = Math.min(line, px(Math.min(...trips.map((at) => at.tall))) / trips.filter((at) => at.kind === "strip").length);
-      return step < 9.5 ? 0 : step;
+      return Math.max(10, Math.min(line, px(Math.min(...trips.map((at) => at.tall))) / trips.filter((at) => at.kind === "strip").length));
     }
     /** Letters of strips: under each that is wide enough, beside each that lies, else a list beside the last. */
     function name(l, trips) {
