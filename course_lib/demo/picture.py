@@ -27,14 +27,14 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
 
     A square unit of the axes is a byte. Every peak is a rectangle of two squares; the limit is a
     dotted level across the last one: below it lies as much as there is. Fused attention's peak
-    hangs below the baseline. On a narrow page the two squares stand on each other: it is higher.
+    hangs below the baseline.
     """
     size = 20 if presenter else FONT_SIZE
     figure, axes = new_figure(figsize=(14, 4.2) if presenter else (11, 2.85), grows=True)
-    figure.narrow, narrow_axes = new_figure(figsize=(4.9, 3.3))
+    figure.narrow, narrow_axes = new_figure(figsize=(4.9, 1.7))
     for drawn, at, shape in (
         (figure, axes, _Shape(size)),
-        (figure.narrow, narrow_axes, _Shape(FONT_SIZE, upright=True)),
+        (figure.narrow, narrow_axes, _Shape(FONT_SIZE, narrow=True)),
     ):
         drawn.get_layout_engine().set(w_pad=0.02)
         _draw(at, records, limit_bytes, shape)
@@ -43,26 +43,20 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
 
 @dataclass(frozen=True)
 class _Shape:
-    """Size of the type (points), and how an area's two squares lie: side by side, or stacked."""
+    """Size of the type (points), and whether the page is narrow."""
 
     size: float
-    upright: bool = False
-
-    def extent(self, n_bytes: float) -> tuple[float, float]:
-        """Return width and height of an area of ``n_bytes``: two squares."""
-        side = sqrt(n_bytes / 2)
-        return (side, 2 * side) if self.upright else (2 * side, side)
+    narrow: bool = False
 
 
 def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _Shape) -> None:
-    size, upright = shape.size, shape.upright
+    size, narrow = shape.size, shape.narrow
     lengths, starts = sorted({record.n for record in records}), []
     side = _side_per_row(records)
     top = max([sqrt((limit_bytes or 0) / 2), *(side * n for n in lengths)]) or 1.0
-    across, high = (1, 2) if upright else (2, 1)  # of an area, in sides
-    room = (0.7 if upright else 0.88) * top  # of the narrowest column: its words need it
-    left, x, gap = 0.0, 0.0, (0.1 if upright else 0.12) * top
-    fused = [shape.extent(r.bytes or 0)[1] for r in records if r.method == "fused"]
+    room = (1.05 if narrow else 0.88) * top  # of the narrowest column: its words need it
+    left, x, gap = 0.0, 0.0, 0.12 * top
+    fused = [sqrt((r.bytes or 0) / 2) for r in records if r.method == "fused"]
     deep = max([0.05 * top, *fused])
     for n in lengths:
         x = left
@@ -70,10 +64,10 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
         for record in (record for record in records if record.n == n):
             _draw_area(axes, record, x, side * n, top, limit_bytes, shape)
         _say(axes, str(n), (x, -_GAP * top - deep), (0, -0.75), size, va="top")
-        left += max(across * side * n, room) + gap
-    right = max(left, (3.5 if upright else 5) * top)  # four doublings: the scale stays meanwhile
+        left += max(2 * side * n, room) + gap
+    right = max(left, 5 * top)  # four doublings: the scale stays meanwhile
     if limit_bytes and lengths:
-        wide = across * side * lengths[-1]
+        wide = 2 * side * lengths[-1]
         level = limit_bytes / wide
         axes.plot([x, x + wide], [level] * 2, color=PAGE_INK, linestyle=":", linewidth=size / 6)
         _say(axes, f"limit {bytes_binary(limit_bytes)}", (x + wide, level), (-0.3, -0.3),
@@ -82,15 +76,16 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
     law = [b / a for a, b in pairwise(naives)]
     doubled = all(b == 2 * a for a, b in pairwise(lengths))
     if len(law) > 1 and doubled and all(abs(factor - 4) < 0.1 for factor in law):
-        at, end = (high * side * n for n in lengths[-2:])
-        _say_law(axes, (starts[-2] + 0.12 * top, at + 0.2 * top), (x, 0.85 * end), shape)
+        at, end = (side * n for n in lengths[-2:])
+        over = 0.38 if narrow else 0.2  # the last words below it
+        _say_law(axes, (starts[-2] + 0.12 * top, at + over * top), (x, 0.85 * end), shape)
     axes.axhline(0, color=PAGE_INK, linewidth=size / 14, zorder=0)
     for method, up in (("naive", 0.4), ("fused", -0.3)):
         _say(axes, method, (-gap, -_GAP * top * (up < 0)), (0, up), size * 0.85, ha="right",
              va="bottom" if up > 0 else "top", color=text_colour(_COLOURS[method]))  # fmt: skip
     _say(axes, "N =", (-gap, -_GAP * top - deep), (0, -0.75), size, ha="right", va="top")
-    before, below = (-0.6, -0.5) if upright else (-0.69, -0.33)  # room for words, in sides
-    axes.set(xlim=(before * top, right), ylim=(below * top, (high + 0.22) * top),
+    before, below, above = (-0.78, -0.45, 1.3) if narrow else (-0.69, -0.33, 1.22)
+    axes.set(xlim=(before * top, right), ylim=(below * top, above * top),
              aspect="equal", anchor="NW")  # fmt: skip
     axes.set_xticks([])
     axes.set_yticks([])
@@ -106,8 +101,8 @@ def _say_law(
     bow: dict[str, Any] = {"arrowstyle": "->", "connectionstyle": "arc3,rad=-0.35", "shrinkB": 4}
     bow |= {"color": text_colour("naive"), "linewidth": shape.size / 9}
     axes.annotate("", end, start, arrowprops=bow, fontsize=shape.size)
-    says = f"N × 2: naive’s{chr(10) if shape.upright else ' '}memory × 4"
-    _say(axes, says, (start[0], end[1]), (-0.2, 0), shape.size, va="center", ha="right",
+    says = f"N × 2: naive’s{chr(10) if shape.narrow else ' '}memory × 4"
+    _say(axes, says, (start[0], end[1]), (-0.6, 0.3), shape.size, va="center", ha="right",
          in_layout=False, **look)  # fmt: skip
 
 
@@ -135,8 +130,8 @@ def _draw_area(
 
     naive, text, size = record.method == "naive", text_colour(_COLOURS[record.method]), shape.size
     n_bytes = (record.predicted_bytes if record.out_of_memory else record.bytes) or 0
-    wide, tall = shape.extent(n_bytes)
-    square = min(wide, tall)
+    square = tall = sqrt(n_bytes / 2)
+    wide = 2 * square  # S and P
     y = 0.0 if naive else -_GAP * top - tall
     colour = hex_of(_COLOURS[record.method])
     look: dict[str, Any] = {"facecolor": colour}
@@ -156,13 +151,10 @@ def _draw_area(
     axes.add_patch(Rectangle((x, y), wide, tall, **look))
     if naive:
         inside = record.out_of_memory and (limit or 0) > n_bytes / 4
-        across = [x, x + wide] if shape.upright else [x + square] * 2
-        axes.plot(across, [square] * 2 if shape.upright else [0, tall],
-                  color=PAGE_INK, linewidth=size / 14)  # fmt: skip
+        axes.plot([x + square] * 2, [0, tall], color=PAGE_INK, linewidth=size / 14)
     if naive and square > 0.4 * top and (inside or not record.out_of_memory):  # scores and weights
         for i, name in enumerate("SP"):
-            up, to = (1 - i, 0) if shape.upright else (0, i)
-            spot = (x + square * (0.5 + to), square * (0.25 + up))
+            spot = (x + square * (0.5 + i), square * 0.25)
             ink = PAGE_INK if record.out_of_memory else "#000000"  # on orange, whatever the page
             _say(axes, name, spot, (0, 0), size, ha="center", va="center", fontweight="bold",
                  color=ink)  # fmt: skip

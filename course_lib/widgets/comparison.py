@@ -24,6 +24,7 @@ _GAP = f"border-bottom:1.5px dashed {_LINE}"
 _FRAME = "box-sizing:border-box;max-width:1260px;margin:8px 2px;line-height:1.5;font-size:16px"
 _READ = "58em"  # a line that can be read
 _CODE = f"background:{_LINE}26;border-radius:3px;padding:0 3px;color:inherit"
+_CARD = "box-sizing:border-box;max-width:45em"  # as wide as those of the question
 _REASON = "flex-basis:100%;margin-left:calc(1.8em + 12px)"
 _LETTER = (
     "flex:none;width:1.8em;line-height:1.8em;text-align:center;border-radius:50%;"
@@ -139,7 +140,7 @@ class Comparison:
             why = f'<span style="{reason}">{rich(self.explanation)}</span>' * happened
             cards += (
                 '<div style="display:flex;flex-wrap:wrap;align-items:center;gap:2px 12px;'
-                f'padding:8px 10px;margin:0 0 8px;border-radius:8px;{look}">'
+                f'padding:8px 10px;margin:0 0 8px;border-radius:8px;{_CARD};{look}">'
                 f'<b style="{_LETTER}">{letter}</b>'
                 f'<span>{text}</span><span style="margin-left:auto;text-align:right">'
                 f"{' '.join(marks)}</span>{self._bar(option, happened)}{why}</div>"
@@ -239,7 +240,9 @@ def _gap(truth: float, guess: float, words: str, foot: int) -> str:
         return ""
     place = f"position:absolute;left:{min(truth, guess):.4g}%;width:{wide:.4g}%;top:{foot - 30}px"
     look = f"{_GAP};line-height:20px;text-align:center;font-size:0.87em"
-    words *= wide > 19  # percent, on a phone
+    words = (
+        words if wide > 19 else words.split(" too")[0] if wide > 12 else ""
+    )  # percent, on a phone
     return f'<div style="{place};{look}">{words}</div>'
 
 

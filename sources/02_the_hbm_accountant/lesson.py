@@ -201,7 +201,7 @@ p_flops.reveal(
 # %% predict-factor
 p_factor = Predict(
     "2-factor",
-    "N = 4096, d = 128. How many times the least bytes does naive move in all?",
+    "N = 4096, d = 128. How many times the fewest possible bytes does naive attention move?",
     unit="x",
     least=1,
 )
@@ -214,8 +214,8 @@ once_each = flash_compulsory.bytes(**shape_4096)
 factor = four_trips / once_each
 p_factor.reveal(
     factor,
-    f"The four trips of the scores are N / d = 4096 / 128 = {factor - 1:.0f} times Q, K, V and O. "
-    "Q, K, V and O themselves add 1. "
+    f"S and P make four trips: N / d = 4096 / 128 = {factor - 1:.0f} times the bytes of Q, K, V and O, "
+    "which add 1 more. "
     f"With 8 heads: {bytes_decimal(four_trips)} and {bytes_decimal(once_each)}.",
 )
 

@@ -99,16 +99,16 @@ def test_the_table_and_its_html_hold_every_record(found):
         assert all(f">{cell}</td>" in page for cell in others)
 
 
-@pytest.mark.parametrize("sides", [2, 0.5], ids=["wide", "narrow"])
-def test_an_area_is_its_bytes_and_crosses_the_limit_only_if_it_does_not_fit(found, sides):
+@pytest.mark.parametrize("wide", [True, False], ids=["wide", "narrow"])
+def test_an_area_is_its_bytes_and_crosses_the_limit_only_if_it_does_not_fit(found, wide):
     """A unit of the axes is a byte; as much as there is lies below the last area's dotted level."""
     figure = found.to_figure()
-    (axes,) = (figure if sides == 2 else figure.narrow).axes
+    (axes,) = (figure if wide else figure.narrow).axes
     assert axes.get_aspect() == 1
     for record, area in zip(found.records, areas(axes), strict=True):
         want = record.predicted_bytes if record.out_of_memory else record.bytes
         assert area.get_width() * area.get_height() == pytest.approx(want)
-        assert area.get_width() == pytest.approx(sides * area.get_height()), "all of one shape"
+        assert area.get_width() == pytest.approx(2 * area.get_height()), "S beside P"
     naive = [a for r, a in zip(found.records, areas(axes), strict=True) if r.method == "naive"]
     level = next(line for line in axes.lines if line.get_linestyle() == ":")
     left, right = level.get_xdata()

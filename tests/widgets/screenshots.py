@@ -32,7 +32,7 @@ _BY_HAND = ([[1, 3], [2, 5]], [[10, 20], [30, 40]])  # scores and values of two 
 # The questions are those of lessons 01 and 02: what stands beside each other must agree.
 _LINES = ("line 1: `q @ k.T`", "line 2: scale and softmax", "line 3: `weights @ v`")
 _MOST = "At large N, which line moves the most bytes?"
-_FACTOR = "N = 4096, d = 128. How many times the least bytes does naive move in all?"
+_FACTOR = "N = 4096, d = 128. How many times the fewest possible bytes does naive attention move?"
 _TIME = "Which change would help eager attention most at N = 128 (8 heads, d = 128, on an H100)?"
 _QUIZ = [
     (
@@ -57,8 +57,8 @@ def guessed_line() -> Any:
     predict = widgets.Predict("shots-dearest", _MOST, options=_LINES, unit="GB")
     predict.answer = _LINES[0]
     says = (
-        "It makes two of the four trips, lines 1 and 3 make one each. Bars: N = 8192, "
-        "8 heads, d = 128, 2 bytes a number."
+        "It makes two of the four trips of S and P; lines 1 and 3 make one each, and move "
+        "Q, K, V and O. Bars: N = 8192, 8 heads, d = 128, 2 bytes a number."
     )
     sizes = dict(zip(_LINES, (line_1, line_2, line_1), strict=True))
     return predict.comparison(_LINES[1], says, sizes=sizes)
@@ -69,8 +69,8 @@ def guessed_factor() -> Any:
     predict = widgets.Predict("shots-factor", _FACTOR, unit="x", least=1)
     predict.answer = 8
     says = (
-        "The four trips of the scores are N / d = 4096 / 128 = 32 times Q, K, V and O. "
-        "Q, K, V and O themselves add 1."
+        "S and P make four trips: N / d = 4096 / 128 = 32 times the bytes of Q, K, V and O, "
+        "which add 1 more."
     )
     return predict.comparison(4096 / 128 + 1, says)
 

@@ -85,8 +85,8 @@ def test_choices_explain_each_answer_and_allow_more_tries(mount, check_page):
     page.keyboard.press("Enter")
     assert "Right. Yes & so." in page.inner_text(".fac")
     assert page.locator(".fac-also").all_inner_texts() == [
-        "✗ You tried this. A matmul.",
-        "✗ No.",
+        "You tried this. A matmul.",
+        "Why not: No.",
     ]
     state = "[facModel.get('tries'), facModel.get('solved'), facModel.get('chosen')]"
     assert page.evaluate(state) == [2, True, [1]]

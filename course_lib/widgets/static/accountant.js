@@ -102,6 +102,7 @@ const milliseconds = (ms) => (ms >= 1000 ? `${short(ms / 1000, 3)} s` : ms >= 0.
 const LENGTHS = powersOfTwo(16, 2 ** 20).flatMap((n) => (n < 2 ** 20 ? [n, 1.5 * n] : [n])); // where a drag stops
 const SMALL = 108; // pixels: below a smaller S hangs its handle, with its words
 const LETTER = 14; // pixels: from this width on a strip has its letter under it
+const RING = 26; // pixels: on a smaller S the handle would hide it
 const LIST = 5; // lines: so tall are strips with their letters beside them
 const NARROW = 110; // pixels: a lane is not narrower
 const thousands = (n) => (n >= 65536 && n % 1024 === 0 ? `${n / 1024}k` : `${n}`); // as the plot over N has them
@@ -168,10 +169,10 @@ function render({ model, el }) {
   const lead = s("path", { class: "fac-lead" }); // from a small S to the words of its handle
   const tag = s("rect", { class: "fac-tag", rx: 4 }); // under the words of the handle where they lie on S
   const drag = s("text", { class: "fac-trip fac-t-hand", "data-names": "n" });
-  const [reach, knob] = ["fac-grab", "fac-knob"].map((name) => grip(handled.svg, s("circle", { class: `${name} fac-corner`, r: 18, "data-handle": "n" }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => (grabbed = null), () => later()));
+  const [reach, knob] = ["fac-grab", "fac-knob"].map((name) => grip(handled.svg, s("circle", { class: `${name} fac-corner`, r: 18, "data-handle": "n" }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => ([grabbed, held_] = [null, true]), () => ((held_ = false), later())));
   const arrows = s("path");
   handled.svg.append(ghost, around, lead, tag, drag, reach, knob, arrows);
-  let grabbed = null; // where a drag began: N for each pixel from the corner of the picture
+  let grabbed = null, held_ = false; // where a drag began: N for each pixel from the corner of the picture
   const stage = part("accountant-picture", h("div", { class: "fac-lanes" }));
   const clock = s("svg", { class: "fac-clock", role: "img" }), clocked = scene(clock);
   const bar = s("path", { class: "fac-ruler" }), barText = s("text", { y: 12 }), ruler = s("g", { class: "fac-bar-of-scale" }, bar, barText);
@@ -180,11 +181,11 @@ function render({ model, el }) {
   const lay = h("button", { type: "button", onclick: () => layNext() }, "▶ One trip at a time");
   const plot = h("div", { class: "fac-plot" });
   const counters = h("p", { class: "fac-soft" });
-  const overN = h("details", { class: "fac-more", ontoggle: () => later() }, h("summary", {}, "the same over N, and what hardware counters saw"),
+  const overN = h("details", { class: "fac-more", ontoggle: () => draw(true) }, h("summary", {}, "the same over N, and what hardware counters saw"),
     part("accountant-over-n", h("div", {}, plot, counters)));
   const more = h("details", { class: "fac-more" }, h("summary", {}, "more: heads, dtype, GPU, tiles"),
     h("div", { class: "fac-row" }, preset.row, dtype.row, gpu.row, causal.row), h("div", { class: "fac-fields" }, fields.slice(2).map((f) => f.node)));
-  const sums = h("div", { class: "fac-sums" }), addsUp = h("details", { class: "fac-more", ontoggle: () => later() }, h("summary", {}, "how it adds up"), sums);
+  const sums = h("div", { class: "fac-sums" }), addsUp = h("details", { class: "fac-more", ontoggle: () => draw(true) }, h("summary", {}, "how it adds up"), sums);
   root(model, el, part("accountant-words", words), stage, legend, part("accountant-time", clock),
     h("div", { class: "fac-controls" }, lay, fields[0].node, fields[1].node), h("div", { class: "fac-folds" }, addsUp, more, overN), voice.node);
 
@@ -208,7 +209,7 @@ function render({ model, el }) {
     const whole = m.kind === "lower bound" ? s("text", { class: "fac-trip fac-whole" }) : null, counted = s("text", { class: "fac-trip fac-on-s fac-t-hand" });
     made.marks.append(counted, ...(whole ? [whole] : []));
     const never = m.kind === "lower bound" ? s("rect", { class: "fac-never" }) : null;
-    const neverText = never && s("g", {}, ["S is", "never here"].map((line, i) => s("text", { class: "fac-trip fac-soft-text", y: `${1.15 * i}em` }, line)));
+    const neverText = never && s("g", {}, [0, 1].map((i) => s("text", { class: "fac-trip fac-soft-text", y: `${1.15 * i}em` })));
     if (never) made.marks.prepend(never), made.marks.append(neverText); // its dashes lie under the strips
     const turns = m.terms.map((_, i) => i).sort((a, b) => TURN.indexOf(m.terms[a].tensor) - TURN.indexOf(m.terms[b].tensor));
     part(`accountant-${m.name}`, made.node);
@@ -233,8 +234,8 @@ function render({ model, el }) {
   let across_ = 0; // of the stage: read when its size changes, for a look at it costs a layout
   let shown = { extra: null, extras: [], scale: 0, n: 0, alike: false };
 
-  function draw() {
-    for (const f of fields) f.follow();
+  function draw(unfolds = false) {
+    if (!unfolds) for (const f of fields) f.follow(); // what was refused stays in sight
     dtype.node.value = get("dtype");
     gpu.node.value = get("gpu");
     causal.node.checked = get("causal");
@@ -250,22 +251,19 @@ function render({ model, el }) {
       stage.replaceChildren(...[...lanes, ...shown.extras].map((l) => l.node));
     }
     const bound = data.models.findIndex((m) => m.kind === "lower bound");
-    // Where K and V are read once, at worst is at best: one lane then, on the place of both, for nothing may move under the hand
-    const alike = bound === 0 && data.models[1]?.kind === "upper bound" && totals[0] === totals[1] && width() >= 2 * NARROW;
+    // Where K and V are read once, at worst is at best: one lane then; while a handle is held no lane comes or goes
+    const same = bound === 0 && data.models[1]?.kind === "upper bound" && totals[0] === totals[1] && width() >= 2 * NARROW, alike = held_ ? shown.alike : same;
     lanes.forEach((l, i) => {
       write(l.value, bytesText(totals[i]));
       write(l.ratio, bound >= 0 && lanes.length > 1 ? `${times(totals[i] / totals[bound])} ×` : "");
       const scores = l.model.terms.map((term) => data.scores[term.tensor]).filter(Boolean);
-      write(l.says, scores.length ? `${[...new Set(scores)].join(", ")}: ${scores.length} trips` : l.never ? `the least: K and V once${alike ? ", at best and at worst" : ""}` : `K and V read ${often(values.K_rows / values.N_k)}`);
+      write(l.says, scores.length ? `${[...new Set(scores)].join(", ")}: ${scores.length} trips` : l.never ? "the least: K and V once" : `K and V read ${often(values.K_rows / values.N_k)}`);
     });
-    if (alike !== shown.alike) {
-      [shown.alike, lanes[0].node.style.gridColumn] = [alike, alike ? "span 2" : ""];
-      if (lanes[1]) lanes[1].node.hidden = alike;
-      write(lanes[0].label, plainly(data.models[0].label).replace(alike ? / .*/ : "", ""));
-    }
+    if (alike !== shown.alike) lanes[1].node.hidden = shown.alike = alike;
+    write(lanes[0].label, plainly(data.models[0].label).replace(same && alike ? / .*/ : "", ""));
     const paces = totals.map((total, i) => pace(flops, total, layers * data.models[i].launches, chip, data.launch_s));
     for (const l of shown.extras) write(l.says, l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters");
-    drawClock(paces, alike, drawAreas(shape, values));
+    drawClock(paces, alike, drawAreas(shape, values, alike));
     write(words, inWords(totals, paces, chip));
     picture.setAttribute("aria-label", `Bytes over N, both axes logarithmic. At N = ${shape.n}: ${data.models.map((m, i) => `${m.label} ${bytesText(totals[i])}`).join(", ")}.`);
     if (overN.open) drawPlot(shape, extra);
@@ -291,8 +289,8 @@ function render({ model, el }) {
     const head = 1.8 * size, each = (tall - head) / rows.length, high = Math.min(each / 2 - 3, 0.38 * each, 2.2 * size);
     renew(clock, { height: tall, "font-size": `${size}px`, "aria-label": `Least time on ${chip}. ${rows.map((row) => `${row.l.label.textContent}: ${milliseconds(1000 * row[row.limit])}, set by ${row.limit === "overhead" ? "launches" : row.limit}`).join("; ")}.` });
     clocked((add) => {
-      const waits = rows.some((row) => row.overhead > row.arithmetic);
-      add("head", "text", { class: "fac-clock-head", x: 0, y: size + 1 }, `Least time on ${/^[AEFHILMNORSX]/.test(chip) ? "an" : "a"} ${chip}: the longer bar${waits ? `. A launch takes ${milliseconds(1000 * data.launch_s)}` : ""}`);
+      const waits = rows.filter((row) => row.overhead > row.arithmetic).length, each_ = milliseconds(1000 * data.launch_s); // where launches stand in for arithmetic in all, its time is said once
+      add("head", "text", { class: "fac-clock-head", x: 0, y: size + 1 }, `Least time${waits === rows.length && width() < 700 ? "" : ` on ${/^[AEFHILMNORSX]/.test(chip) ? "an" : "a"} ${chip}`}: the longer bar${waits ? `. A launch: ${each_}${waits === rows.length ? `; arithmetic: ${milliseconds(1000 * rows[0].arithmetic)}` : ""}` : ""}`);
       rows.forEach((row, i) => {
         const { l } = row, name = l.model.name, y = head + i * each, launched = row.overhead > row.arithmetic, count = layers * l.model.launches;
         const other = launched ? row.overhead : row.arithmetic, segments = launched && count < 64 ? count : 1, w = (other * scale) / segments;
@@ -310,43 +308,44 @@ function render({ model, el }) {
   // Areas: in numbers of one query head, so that S is N wide whatever d and dtype are
   const extent = (trips, way) => Math.max(...trips.map((t) => (way === "x" ? t.x + t.wide : t.y + t.tall)));
 
-  function drawAreas(shape, values) {
-    const count = lanes.length + shown.extras.length, big = get("presenter"), line = big ? 23 : 16, letter_ = big ? 10 : 7, whole = width();
-    const most = Math.min(count, Math.max(2, Math.floor(whole / (big ? 260 : NARROW)))), gap = whole < 600 ? 12 : 18;
-    const across = Math.ceil(count / Math.ceil(count / most)); // rows of equal length
-    const column = (whole - (across - 1) * gap) / across, narrow = column < 200;
+  function drawAreas(shape, values, alike) {
+    const seen = lanes.filter((_, i) => !alike || i !== 1), extras = shown.extras.length, big = get("presenter"), line = big ? 23 : 16, letter_ = big ? 10 : 7, whole = width();
+    const most = Math.max(2, Math.floor(whole / (big ? 260 : NARROW))), gap = whole < 600 ? 12 : 18, rowsOf = Math.ceil((lanes.length + extras) / most);
+    const [all, across] = [lanes, seen].map((some) => Math.ceil((some.length + extras) / rowsOf)); // in rows of equal length, as many with a lane less
+    const [usual, column] = [all, across].map((many) => (whole - (many - 1) * gap) / many), narrow = usual < 200;
     stage.style.gridTemplateColumns = `repeat(${across}, minmax(0, 1fr))`;
     stage.style.columnGap = `${gap}px`;
     stage.classList.toggle("fac-narrow", narrow);
     words.style.minHeight = whole < 1000 ? "2.5em" : ""; // two lines, whatever is said
     // The scale holds from one power of two to the next: between them S itself grows.
     const room = symbols(shapeAt(2 ** Math.ceil(Math.log2(shape.n))));
-    const rooms = lanes.map((l) => trips(l, room));
-    const fitted = (found) => Math.min((column - (narrow ? 1.3 : 1.5) * line) / Math.max(...found.map((t) => extent(t, "x"))), (big ? 354 : 330) / Math.max(...found.map((t) => extent(t, "y"))));
-    const scale = fitted(rooms), longest = lanes.map((l) => trips(l, symbols(shapeAt(data.limits.n)))), least = fitted(longest); // as tall for every N: what is below stays where it is
+    const rooms = seen.map((l) => trips(l, room)), longest = lanes.map((l) => trips(l, symbols(shapeAt(data.limits.n))));
+    const tallest = (found) => Math.max(...found.map((trips) => extent(trips, "y")));
+    const fitted = (found, column) => Math.min((column - (narrow ? 1.3 : 1.5) * line) / Math.max(...found.map((t) => extent(t, "x"))), (big ? 354 : 330) / tallest(found));
+    const least = fitted(longest, usual), scale = Math.min(fitted(rooms, column), alike ? (least * tallest(longest)) / tallest(rooms) : Infinity); // as tall for every N: what is below stays where it is
     const px = (x) => x * scale;
-    const below = (found, i, at) => (lanes[i] === handled && px(at.N_q) < (big ? 2.8 : 2) * SMALL ? (narrow ? 3.4 : 2.2) : lying(at) ? 0.4 : lanes[i].never && px(at.N_q) < 11 * line ? 3.4 : 1.4) * line + (i ? 0 : 1.5 * line); // words below a small S, the ruler below the first
-    const talls = rooms.map((found, i) => px(extent(found, "y")) + below(found, i, room));
-    const kept = longest.map((found, i) => Math.max(talls[i], least * extent(found, "y") + (lanes[i] === handled && narrow ? 3.4 : lanes[i].never ? 3.4 : 1.4) * line + (i ? 0 : 1.5 * line)));
-    const rowOf = (all, i) => Math.max(...all.slice(i - (i % across), i - (i % across) + across)); // of its row
-    const firsts = lanes.map((_, i) => i).filter((i) => i % across === 0), free = firsts.reduce((sum, i) => sum + tallOf(i, kept) - tallOf(i), 0); // the clock's
-    function tallOf(i, all = talls) {
-      return Math.ceil(Math.max(64, rowOf(all, i)));
-    }
+    const below = (l, at) => (l === handled && px(at.N_q) < (big ? 2.8 : 2) * SMALL && !(narrow && px(at.N_q) >= RING) ? (narrow ? 3.4 : 2.2) : lying(at) ? 0.4 : 1.4) * line + (l === lanes[0] ? 1.5 * line : 0); // words below a small S, the ruler below the first
+    const talls = rooms.map((found, i) => px(extent(found, "y")) + below(seen[i], room));
+    const kept = longest.map((found, i) => least * extent(found, "y") + (lanes[i] === handled && narrow ? 3.4 : 1.4) * line + (i ? 0 : 1.5 * line));
+    const rowOf = (found, i, many) => Math.ceil(Math.max(64, ...found.slice(i - (i % many), i - (i % many) + many))); // of its row
+    const sum = (found, many) => found.reduce((all, _, i) => all + (i % many ? 0 : rowOf(found, i, many)), 0), free = sum(kept, all) - sum(talls, across); // the clock's
+    const tallOf = (i) => rowOf(talls, i, across);
     const bound = lanes.find((l) => l.never);
-    lanes.forEach((l, number) => {
+    seen.forEach((l, number) => {
       renew(l.svg, { height: tallOf(number) });
       const laid = trips(l, values), side = px(shape.n);
       laid.forEach((at, i) => place(l.trips[i], at));
       name(l, laid);
       if (l.never) renew(l.never, { width: side, height: side, visibility: laid[0].x ? "visible" : "hidden" });
       tell(l, laid);
-      if (l.never) renew(l.neverText, { transform: `translate(${Math.max(side / 2, 2.6 * line)} ${side > 5.5 * line ? side / 2 : side + (px(laid[0].wide) < LETTER ? 1 : 2) * line})`, visibility: laid[0].x && (side > 5.5 * line || !lying(values)) ? "visible" : "hidden" });
+      if (!l.never) return;
+      ["S is", "never here"].forEach((text, i) => write(l.neverText.children[i], side > 5.5 * line ? text : side > 2.4 * line && !i ? "no S" : ""));
+      renew(l.neverText, { transform: `translate(${side / 2} ${side / 2 + (side > 5.5 * line ? 0 : 5)})`, visibility: laid[0].x ? "visible" : "hidden" });
     });
     /** How much the least is, in words at its strips, and how often it lies in one square: 4 × 16 and 1 are 65. */
     function tell(l, trips) {
-      const end = px(extent(trips, "x")), strips = bound && trips.every((at) => px(at.wide) < LETTER), room = column - end - 1.4 * line, list = px(trips[0].tall) > LIST * line, times = bound ? (shape.n * shape.n) / areas(bound.model, values).reduce((sum, at) => sum + at.wide * at.tall, 0) : 0;
-      if (l.whole) write(l.whole, strips ? (room > 8.5 * line ? "← all of it: 1 ×" : "← 1 ×") : "");
+      const end = px(extent(trips, "x")), strips = bound && trips.every((at) => px(at.wide) < LETTER), room = column - end - 1.4 * line, list = px(trips[0].tall) > LIST * line, close = lettersOf(trips) < line, times = bound ? (shape.n * shape.n) / areas(bound.model, values).reduce((sum, at) => sum + at.wide * at.tall, 0) : 0;
+      if (l.whole) write(l.whole, strips && !close ? (room > 8.5 * line ? "← all of it: 1 ×" : "← 1 ×") : "");
       if (l.whole) renew(l.whole, { x: end + 5, y: list ? 4.9 * line : px(trips[0].tall) / 2 + 5 });
       const second = trips.filter((at) => at.kind === "square")[1], fits = second && times >= 2 && second.tall === second.wide; // on the first lies the handle
       const says = fits ? [`${short(times, 3)} × the strips`, `${short(times, 3)} × strips`, `${short(times, 3)} ×`].find((text) => letter_ * text.length < px(second.wide) - 3) ?? "" : "";
@@ -358,14 +357,20 @@ function render({ model, el }) {
       const found = placed(areas(l.model, at));
       return l.never && extent(found, "x") <= 2 * at.N_q ? found.map((trip) => ({ ...trip, x: trip.x + at.N_q })) : found;
     }
-    /** Letters of strips: under each that is wide enough, else a list beside the last. */
+    /** From one letter to the next in the list beside the strips, in pixels. */
+    function lettersOf(trips) {
+      return Math.max(10, Math.min(line, px(Math.min(...trips.map((at) => at.tall))) / trips.filter((at) => at.kind === "strip").length));
+    }
+    /** Letters of strips: under each that is wide enough, beside each that lies, else a list beside the last. */
     function name(l, trips) {
-      const end = px(extent(trips, "x"));
+      const end = px(extent(trips, "x")), step = lettersOf(trips);
       let listed = 0;
       trips.forEach((at, i) => {
-        const w = px(at.wide), under = w >= LETTER, letter = l.trips[i].letter;
-        if (letter) renew(letter, under && lying(values) ? { x: px(at.x) + w / 2, y: px(at.y + at.tall / 2) + 5, style: "text-anchor:middle" } : under ? { x: px(at.x) + w / 2, y: px(at.tall) + line - 1, style: "text-anchor:middle" } : { x: end + 5, y: 0.75 * line + line * listed++, style: "text-anchor:start" });
-        if (letter) renew(letter, { visibility: inside(at) || px(at.tall) < (under ? 0.8 : LIST) * line ? "hidden" : "visible" });
+        const w = px(at.wide), letter = l.trips[i].letter, lies = lying(values), high = lies ? px(at.tall) : step, under = w >= LETTER && !lies;
+        if (!letter) return;
+        const place = under ? { x: px(at.x) + w / 2, y: px(at.tall) + line - 1 } : { x: end + 5, y: lies ? px(at.y + at.tall / 2) + 0.36 * Math.min(13, high + 1) : 0.75 * high + high * listed++ };
+        const shows = !inside(at) && (under ? px(at.tall) >= 0.8 * line : high > 8);
+        renew(letter, { ...place, style: `text-anchor:${under ? "middle" : "start"}${!under && high < line ? `;font-size:${Math.min(13, high + 1)}px;stroke-width:2px` : ""}`, visibility: shows ? "visible" : "hidden" });
       });
     }
     function lying(at) {
@@ -393,26 +398,28 @@ function render({ model, el }) {
       const plate = tiles > 1 ? 5 : named && t > 30 ? 9 : 0, size = named || !tiles ? "" : `font-size:${Math.min(big ? 19 : 13, (tiles * w) / (0.7 * says.textContent.length))}px;`;
       if (tiles) renew(says, { style: `${size}stroke-width:${plate}px`, x: px(at.x) + (tiles < 2 ? w / 2 : 0), y: px(at.y) + t / 2 + 5 });
     }
-    const corner = px(shape.n), small = corner < (big ? 1.4 : 1) * SMALL; // beside a small S the handle hangs on a line, below all that lies there
-    const hangs = px(extent(trips(handled, values), "y")) + 0.9 * line, held = { cx: corner, cy: small ? hangs : corner };
+    // The handle is on S's corner, or below what lies there where it would hide S; its words lie on a large S, above it on a phone, else below.
+    const laid = trips(handled, values), corner = px(shape.n), small = corner < (big ? 1.4 : 1) * SMALL, hung = corner < RING, above = small && narrow && !hung && wide(handled.says.textContent, 0.88 * line) < column;
+    const squares = px(extent(laid.filter((at) => at.kind !== "strip"), "y")), pocket = small && !hung && !narrow && px(extent(laid, "y")) > squares + 1.5 * line; // between the squares and the strips that lie
+    const hangs = (pocket ? squares : px(extent(laid, "y"))) + 0.9 * line, held = { cx: corner, cy: hung ? hangs : corner };
     renew(around, { width: corner, height: corner });
-    renew(lead, { d: small ? `M${corner} ${corner}V${hangs}` : "" });
-    const said = handleSays(handled.svg, "n", small ? 1e3 : ((corner - 24) * 7) / letter_, `N = ${thousands(shape.n)}`, `N ${thousands(shape.n)}`), long_ = 0.9 * wide(said, big ? 19 : 13) + 10;
-    const aside = corner + 13 + long_ < column + gap; // else under the handle
-    renew(drag, small ? { x: aside ? corner + 14 : Math.max(0, Math.min(corner - long_ / 2, column - long_)), y: hangs + (aside ? 5 : 1.5 * line), class: "fac-t-hand fac-trip fac-left" } : { x: corner - 16, y: corner - 12, class: "fac-t-hand fac-trip fac-on-tag fac-t-end" });
+    renew(lead, { d: small && !above ? `M${corner} ${hung ? corner : corner + 8}V${hangs - (hung ? 0 : 0.5 * line)}` : "" });
+    const said = handleSays(handled.svg, "n", pocket ? px(Math.min(...laid.filter((at) => at.kind === "strip").map((at) => at.x))) : small ? 1e3 : ((corner - 24) * 7) / letter_, `N = ${thousands(shape.n)}`, `N ${thousands(shape.n)}`), long_ = 0.9 * wide(said, big ? 19 : 13) + 10;
+    const aside = hung && corner + 13 + long_ < column + gap; // else under the handle
+    renew(drag, small ? { x: above ? 0 : aside ? corner + 14 : Math.max(0, Math.min(corner - long_ / 2, column - long_)), y: above ? -7 : hangs + (aside ? 5 : (hung ? 1.5 : 0.4) * line), class: "fac-t-hand fac-trip fac-left" } : { x: corner - 16, y: corner - 12, class: "fac-t-hand fac-trip fac-on-tag fac-t-end" });
     renew(tag, { x: corner - 11 - long_, y: corner - 11 - 1.1 * line, width: long_, height: 1.3 * line, visibility: small || !said ? "hidden" : "visible" });
     write(drag, said);
     renew(reach, held);
     renew(knob, { ...held, r: 8 });
     renew(arrows, way({ ...held, class: "corner" }));
     shown.extras.forEach(({ entry, rect, torn, svg }, i) => {
-      const tall = tallOf(lanes.length + i), side = 2 * shape.n, high = entry.bytes / values.H / values.b / get("layers") / side;
+      const tall = tallOf(seen.length + i), side = 2 * shape.n, high = entry.bytes / values.H / values.b / get("layers") / side;
       renew(svg, { height: tall });
       renew(rect, { width: px(side), height: Math.min(px(high), tall) });
       renew(torn, { y: tall - 12, visibility: px(high) > tall ? "visible" : "hidden" });
     });
     const rows = 2 ** Math.floor(Math.log2(Math.min(110 / scale, 2 ** Math.ceil(Math.log2(shape.n))))), long = rows * scale;
-    const [first] = lanes, under = first.never && trips(first, values)[0].x && px(shape.n) <= 5.5 * line && !lying(values) ? 4.2 : trips(first, values).some((at) => px(at.wide) >= LETTER && !inside(at)) ? 1.6 : 0.7; // lines below the areas
+    const [first] = lanes, under = trips(first, values).some((at) => px(at.wide) >= LETTER && !inside(at)) ? 1.6 : 0.7; // lines below the areas
     ruler.setAttribute("transform", `translate(0 ${px(Math.max(extent(rooms[0], "y"), extent(trips(first, values), "y"))) + under * line})`);
     bar.setAttribute("d", `M1 0v8h${long}v-8`);
     write(barText, `${rows >= 1 ? thousands(rows) : `1/${1 / rows}`}${narrow ? "" : ` number${rows > 1 ? "s" : ""}`}`);

@@ -4,7 +4,7 @@ function render({ model, el }) {
   const options = model.get("options");
   const said = h("div", { role: "status", "aria-live": "polite" });
   const entry = options.length ? choice(model, options) : number(model, (text) => (said.textContent = text));
-  const button = h("button", { type: "button", class: "fac-act", onclick: keep }, "Keep my prediction");
+  const button = h("button", { type: "button", class: "fac-act", onclick: keep });
 
   function keep() {
     const answer = entry.read();
@@ -14,7 +14,7 @@ function render({ model, el }) {
   }
 
   const ready = () => {
-    button.disabled = entry.empty();
+    write(button, (button.disabled = entry.empty()) ? (options.length ? "Choose one first" : "Guess first") : "Keep my prediction");
     if (model.get("answer") == null) write(said, "");
   };
 
@@ -43,7 +43,7 @@ function choice(model, options) {
   const node = h("div", { class: "fac-cards", onkeydown: byLetter(inputs) }, cards);
   return {
     node,
-    hint: byTouch() ? "Tap one, then keep it." : "Press one, or type its letter; then keep it.",
+    hint: byTouch() ? "Tap one, then keep it." : "Choose one, or type its letter; then keep your prediction.",
     read: () => inputs.find((input) => input.checked)?.value,
     empty: () => !inputs.some((input) => input.checked),
     show: (answer) => inputs.forEach((input, i) => {
@@ -68,7 +68,7 @@ function number(model, say) {
   } });
   const flag = h("output", { class: "fac-flag", "aria-hidden": "true" }), ticks = h("div", { class: "fac-ticks", "aria-hidden": "true" });
   // Until there is a guess the flag waits at the line's beginning.
-  const parked = h("div", { class: "fac-flag fac-parked", "aria-hidden": "true", onpointerdown: drag }, "drag me");
+  const parked = h("div", { class: "fac-flag fac-parked", "aria-hidden": "true", onpointerdown: drag }, "◂ ▸ drag me");
   const rule = h("div", { class: "fac-line" }, flag, line, ticks, parked);
   const node = h("div", {}, rule, h("div", { class: "fac-number" }, h("label", { for: id }, "Your guess:"), input, unit === "×" ? "times" : unit));
   const ends = () => [Number(line.min), Number(line.max)];

@@ -30,7 +30,7 @@ function verdict(right, ...text) {
 function choices(model) {
   const options = model.get("options");
   const several = options.filter((option) => option.right).length > 1;
-  const name = freshId("quiz"), HINT = byTouch() ? (several ? "More than one is right: tap them, then check." : "Tap one, and it is checked.") : several ? "More than one is right: press them, or type their letters; then check." : "A press checks it at once. Or type its letter and press Enter.";
+  const name = freshId("quiz"), HINT = byTouch() ? (several ? "More than one is right: tap them, then check." : "Tap one, and it is checked.") : several ? "More than one is right: press them, or type their letters; then check." : "A press is your answer. Or type a letter and press Enter.";
   const how = h("p", { class: "fac-how" }, HINT);
   let moving = false;
   const moves = () => {
@@ -77,7 +77,7 @@ function choices(model) {
       if (row.input.checked) row.why.append(verdict(row.option.right, rich(row.option.explanation), !several && !row.option.right && " Try another."));
     }
     const done = rows.every((row) => row.option.right === row.input.checked); // then the others say why they are not it
-    for (const row of rows) if (done && !row.input.checked && row.option.explanation) row.why.append(h("div", { class: "fac-also fac-soft" }, "✗ ", row.tried ? "You tried this. " : "", rich(row.option.explanation)));
+    for (const row of rows) if (done && !row.input.checked && row.option.explanation) row.why.append(h("div", { class: "fac-also fac-soft" }, row.tried ? "You tried this. " : "Why not: ", rich(row.option.explanation)));
     how.textContent = done ? `Right at try ${model.get("tries")}.` : HINT;
     const missed = rows.filter((row) => row.option.right && !row.input.checked).length;
     if (missed === 0 && chosen.every((row) => row.option.right)) result.textContent = several ? "All right, and all of them." : "";

@@ -138,7 +138,7 @@ function render({ model, el }) {
         const many = times < 10 ? Number(times.toFixed(1)) : short(times, 3);
         write(node, times < 0.05 || t === "o" ? "" : t === "s" ? `${many} of ${lane.trips} trips` : `${many} ×`);
       }
-      write(lane.timesText, clock ? `read so often${Object.values(lane.wear).some((times) => times > 1) ? "; fringe: re-reads" : ""}` : "");
+      write(lane.timesText, clock ? `read so far${Object.values(lane.wear).some((times) => times > 1) ? "; a stripe: once more" : ""}` : `N = ${race.box.n}, d = ${race.box.d}, ${b()} bytes each`);
       if (lane.slotText) write(lane.slotText, lane.current?.tensor.toUpperCase() ?? "");
       if (lane.deskText) write(lane.deskText, lane.name === "naive" && lane.current ? `a tile of ${lane.current.tensor.toUpperCase()}` : "");
     }

@@ -87,9 +87,9 @@ function render({ model, el }) {
     block((add) => hands((over) => {
       if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
       if (total > most) over("spill hatch", "path", { class: "fac-sram-hatch", d: hatching(px(most), top, px(total) - px(most), tall, 11) });
-      const spans = slide(add, over, shared, "shared", top, tall, px, fs, [], total > most ? px(most) : Infinity);
+      const spans = slide(add, over, shared, "shared", top, tall, px, fs, [], total > most ? most : Infinity);
       if (perThread) registerFile(add, over, now, px, y, fs);
-      axis(add, room, px, top + tall, fs, handles(over, spans, now, px, top, tall, fs, width, narrow, over_ && { from: px(most), text: narrow ? over_ : `${over_} too much` }));
+      axis(add, room, px, top + tall, fs, handles(over, spans, now, px, top, tall, fs, width, narrow, over_ && { from: px(most), text: `${over_} too much` }));
       get("compiled").forEach((c, j) => over(`mark ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${top + tall - 0.7 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)}`));
     }));
     chips((add) => {
@@ -129,8 +129,8 @@ function render({ model, el }) {
   }
 
   /** Lay buffers side by side from the left wall, each with its name on no fence. Returns where each one is. */
-  function slide(add, over, buffers, where, y, tall, px, fs, fences, edge = Infinity) {
-    const spans = {}, names = [];
+  function slide(add, over, buffers, where, y, tall, px, fs, fences, limit = Infinity) {
+    const spans = {}, names = [], edge = limit < Infinity ? px(limit) : limit;
     let from = 0;
     for (const [name, bytes] of Object.entries(buffers)) {
       const x = px(from), w = px(from + bytes) - x, kind = lettered(name), staged = name.includes("stages") ? get("stages") : 1;
@@ -138,17 +138,19 @@ function render({ model, el }) {
       add(`${where} ${kind}`, "rect", { class: `fac-sram-buffer fac-fill-${kind}`, x, y, width: w, height: tall }, `${name}: ${bytesText(bytes, KIB)}`);
       for (let i = 1; i < staged; i += 1) add(`${where} ${kind} ${i}`, "path", { class: "fac-sram-stage", d: `M${x + (i * w) / staged} ${y}v${tall}` });
       const letter = name.split(",")[0] + (staged > 1 ? ` ×${staged}` : "");
-      if (kind !== "other") names.push({ kind, letter, x, w, sizes: [bytesText(bytes, KIB), short(bytes / KIB, 3)] });
+      if (kind !== "other") names.push({ kind, letter, x, w, past: from + bytes - limit, sizes: [bytesText(bytes, KIB), short(bytes / KIB, 3)] });
       from += bytes;
     }
-    const solid = ({ x, w }) => (x < edge && x + w > edge ? { x, w: edge - x } : { x, w }); // what is over has a name of its own
-    const free = (part, rows) => clear(solid(part), rows, fences, fs) ?? clear(part, rows, fences, fs), all = (row) => names.every((one) => free(one, row(one)) != null), high = tall > 4 * fs;
+    const free = (part, rows) => clear(part, rows, fences, fs), all = (row) => names.every((one) => free(one, row(one)) != null), high = tall > 4 * fs;
     const long = ({ letter, sizes }) => [`${letter} ${sizes[0]}`], unit = ({ letter, sizes }) => [letter, sizes[0]], number = ({ letter, sizes }) => [letter, sizes[1]];
     const forms = all(long) || !high ? [long] : all(unit) ? [unit] : [number]; // all with their unit, or none
     for (const one of names) {
       const rows = [...forms.map((form) => form(one)), [one.letter]].find((rows) => free(one, rows) != null), key = `${where} ${one.kind} name`, middle = y + tall / 2;
-      const cut = solid(one).w < one.w, place = (row) => (cut && (clear(solid(one), [row], fences, fs) ?? clear({ x: edge, w: one.x + one.w - edge }, [row], fences, fs))) || free(one, rows);
-      (cut && rows?.length > 1 ? [one.letter, `${one.letter} ${rows[1]}`] : rows)?.forEach((row, i) => chip(over, i ? `${key} size` : key, row, place(row), rows.length > 1 ? middle - (1.55 - 1.15 * i) * fs : middle, fs)); // two stand above the stems of the handles
+      const cut = one.x < edge && one.x + one.w > edge, half = rows ? Math.max(...rows.map((row) => wide(row, 0.87 * fs))) / 2 + 0.5 * fs : 0;
+      const at = rows && (cut ? Math.max(one.x + half, Math.min(one.x + one.w - half, edge)) : free(one, rows)); // what the limit cuts has its name across it
+      rows?.forEach((row, i) => chip(over, i ? `${key} size` : key, row, at, rows.length > 1 ? middle - (1.55 - 1.15 * i) * fs : middle, fs)); // two stand above the stems of the handles
+      const rest = { x: at + half, w: one.x + one.w - at - half }, past = short(one.past / KIB, 3), says = cut && [`${past} KiB over`, `${past} over`].find((text) => clear(rest, [text], fences, fs));
+      if (says) chip(over, `${key} over`, says, clear(rest, [says], fences, fs), rows.length > 1 ? middle - 0.4 * fs : middle, fs);
     }
     return spans;
   }
@@ -183,14 +185,14 @@ function render({ model, el }) {
       add(`says ${i}`, "text", { class: "fac-t-hand", "data-names": edges[i][0], x, y: base + row * fs, "text-anchor": narrow ? "start" : "middle" }, text);
     });
     // All of it: a brace below, and what the sliver at its end is.
-    const brace = base + (narrow ? 4.9 : 3.7) * fs, foot = brace + (over ? 1.5 * fs : 0), gap = 0.4 * wide(bytesText(now.total, KIB), 1.3 * fs) + fs, tight = ends[2] < 2 * gap + fs, marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)} for m and ℓ, maximum and sum of each row` : "", half = wide(note, 0.85 * fs) / 2;
+    const brace = base + (narrow ? 4.9 : 3.7) * fs, foot = brace + (over ? 1.5 * fs : 0), gap = 0.5 * wide(bytesText(now.total, KIB), (over ? 0.87 : 1.1) * fs) + 0.8 * fs, tight = ends[2] < 2 * gap + fs, marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)} for m and ℓ, maximum and sum of each row` : "", half = wide(note, 0.85 * fs) / 2;
     if (over) { // what no GPU has, in a brace of its own
-      const half = wide(over.text, 0.95 * fs) / 2, middle = (over.from + ends[2]) / 2, inside = ends[2] - over.from > 2 * half + 2.4 * fs;
-      add("over", "path", { class: "fac-sram-lead", d: `M${over.from} ${brace - 0.35 * fs}v${0.35 * fs}${inside ? `H${middle - half - 0.9 * fs}M${middle + half + 0.9 * fs} ${brace}` : ""}H${ends[2]}v${-0.35 * fs}` });
+      const half = wide(over.text, 0.95 * fs) / 2, middle = (over.from + ends[2]) / 2, inside = ends[2] - over.from > 2 * half + 2 * fs;
+      add("over", "path", { class: "fac-sram-lead", d: `M${over.from} ${brace - 0.35 * fs}v${0.35 * fs}${inside ? `H${middle - half - 0.7 * fs}M${middle + half + 0.7 * fs} ${brace}` : ""}H${ends[2]}v${-0.35 * fs}` });
       add("over says", "text", { class: "fac-t-name", x: inside ? middle : over.from - 0.5 * fs, y: brace + 0.33 * fs, "text-anchor": inside ? "middle" : "end" }, over.text);
     }
     add("brace", "path", { class: "fac-sram-lead", d: `M1 ${foot - 0.35 * fs}v${0.35 * fs}${tight ? "" : `H${ends[2] / 2 - gap}M${ends[2] / 2 + gap} ${foot}`}H${ends[2]}v${-0.35 * fs}` });
-    add("total", "text", { class: over ? "fac-t-small" : "fac-t-big", x: tight ? ends[2] + 0.6 * fs : ends[2] / 2, y: foot + 0.45 * fs, "text-anchor": tight ? "start" : "middle" }, bytesText(now.total, KIB));
+    add("total", "text", { class: over ? "fac-t-small" : "fac-t-big", x: tight ? ends[2] + 0.6 * fs : ends[2] / 2, y: foot + (over ? 0.3 : 0.45) * fs, "text-anchor": tight ? "start" : "middle" }, bytesText(now.total, KIB));
     const beside = !narrow && ends[2] + 2 * half + fs < width, x = beside ? ends[2] + 0.8 * fs : Math.max(2 * half, ends[2] - 0.8 * fs);
     if (marks && !narrow) add("note lead", "path", { class: "fac-sram-lead", d: beside ? `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` : `M${ends[2]} ${foot}v${1.2 * fs}h${-0.5 * fs}` });
     add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : x, "text-anchor": narrow || beside ? "start" : "end", y: narrow ? foot + 2.1 * fs : beside ? base + 2.65 * fs : foot + 1.5 * fs }, note);

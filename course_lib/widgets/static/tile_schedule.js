@@ -158,6 +158,7 @@ function render({ model, el }) {
     fields.guess.node.hidden = model.get("step") > 0 || now.schedule === "naive";
     fields.splits.node.hidden = now.schedule !== "split_k";
     const step = Math.min(model.get("step"), all().length), kinds = kindsOf(now);
+    for (const one of [...marks.children].slice(0, 2)) one.hidden = !step;
     marks.lastChild.hidden = !kinds.has("partial");
     write(words, sentence(now, step));
     write(finding, found(now, step));
@@ -215,16 +216,17 @@ function render({ model, el }) {
     const across = Math.min(now.heads, Math.max(1, Math.floor(room / (15 * fs)))), panel = room / across;
     const gw = Math.min(panel - 2 * strip - (now.heads === 1 ? HANDLE + 1.2 : 3.2) * fs, (now.heads > 1 ? 16 : piles ? 60 : beside ? 22 : 17) * fs), gh = Math.max(Math.min(now.n_q, 8) * 0.6 * fs, 2.4 * fs, Math.min((now.heads > 1 ? 16 : 22) * fs, (gw * now.n_q) / now.n_k));
     const margin = (now.heads === 1 ? HANDLE : 1.4) * fs, used = Math.min(room, (across - 1) * panel + 2 * strip + gw + margin + 5.8 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [];
+    const first = beside || piles ? 0 : (COUNTED + 0.4) * fs; // on a phone the guess stands right below what asks for it
     grids((add) => state.forEach((head, number) => {
-      const x = margin + (number % across) * panel, y = Math.floor(number / across) * tall;
+      const x = margin + (number % across) * panel, y = first + Math.floor(number / across) * tall;
       places.push(panelOf(add, now, head, number, step, { x, y, gw, gh, strip, gap, fs }));
     }));
-    const below = Math.ceil(now.heads / across) * tall, counts = beside ? { x: used, y: 2.4 * fs, w: width - used } : { x: 2, y: below + DESK * fs + 1.6 * fs, w: width - 2 };
-    const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : counts.y + COUNTED * fs;
-    if (!piles) drawDesk(now, step, places, { x: counts.x, y: beside ? end : below, counts, beside, fs }); // between what it is filled from and what that costs
+    const below = first + Math.ceil(now.heads / across) * tall, counts = beside ? { x: used, y: 2.4 * fs, w: width - used } : { x: 2, y: 1.4 * fs, w: width - 2 };
+    const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : beside ? counts.y + COUNTED * fs : below;
+    if (!piles) drawDesk(now, step, places, { x: counts.x, y: end, counts, beside, fs });
     picture.svg.setAttribute("aria-label", `${words.textContent} ${state.map((head, i) => `Head ${i}: ${head.when.size} tiles worked on.`).join(" ")}`);
     drawn = step;
-    return Math.max(below, end + (beside ? DESK * fs : 0));
+    return Math.max(below, end + (piles ? 0 : DESK * fs));
   }
 
   /** Q on the left, K and V on top, O on the right, the scores between them; all in rows of one scale. */
@@ -285,12 +287,12 @@ function render({ model, el }) {
     if (!number) {
       const drag = (trait, n) => (rows) => allowed({ ...settings(), [trait]: nearest(powersOfTwo(1, 1024), Math.max(0.7, rows)) }) && put(model, { [trait]: nearest(powersOfTwo(1, 1024).filter((b) => b < 2 * n), Math.max(0.7, rows)), step: 0 });
       const [dragK, dragQ] = [drag("block_k", now.n_k), drag("block_q", now.n_q)], k = span("k", 0), q = span("q", 0);
-      const waits = !step && !guessed(now) && now.schedule !== "naive" && !isDecode(now), later = waits ? " fac-tile-later" : ""; // the guess comes first
-      add("knob block_k", "circle", { class: `fac-knob fac-across fac-knob-block_k${later}`, cx: k.x + k.w, cy: k.y, r: 0.48 * fs, "data-handle": "block_k" }, "drag: B_k, rows of a K tile", (px) => dragK((px - gx) / sx));
-      add("knob block_q", "circle", { class: `fac-knob fac-down fac-knob-block_q${later}`, cx: q.x, cy: q.y + q.h, r: 0.48 * fs, "data-handle": "block_q" }, "drag: B_q, rows of a Q tile", (_, py) => dragQ((py - gy) / sy));
+      if (!step && !guessed(now) && now.schedule !== "naive" && !isDecode(now) && !picture.svg.facDragged) return { span, sx, sy }; // the guess comes first, unless they are in use
+      add("knob block_k", "circle", { class: "fac-knob fac-across fac-knob-block_k", cx: k.x + k.w, cy: k.y, r: 0.48 * fs, "data-handle": "block_k" }, "drag: B_k, rows of a K tile", (px) => dragK((px - gx) / sx));
+      add("knob block_q", "circle", { class: "fac-knob fac-down fac-knob-block_q", cx: q.x, cy: q.y + q.h, r: 0.48 * fs, "data-handle": "block_q" }, "drag: B_q, rows of a Q tile", (_, py) => dragQ((py - gy) / sy));
       const alone = now.heads === 1, size = 7 * 14, room = alone ? Infinity : gw - 170, at = alone ? Math.min(k.x + k.w - 0.5 * fs, gx + gw - size) : gx + gw - size; // above the numbers of the tiles, beside a head's name
-      if (!waits) handleName(add, picture.svg, "block_k", { x: Math.max(x, at), y: k.y - 1.5 * fs, room }, `B_k = ${now.block_k}`);
-      if (alone && !waits) handleName(add, picture.svg, "block_q", { x: x - 0.8 * fs, y: q.y + q.h + 0.3 * fs, "text-anchor": "end", room: HANDLE * fs }, `B_q = ${now.block_q}`);
+      handleName(add, picture.svg, "block_k", { x: Math.max(x, at), y: k.y - 1.5 * fs, room }, `B_k = ${now.block_k}`);
+      if (alone) handleName(add, picture.svg, "block_q", { x: x - 0.8 * fs, y: q.y + q.h + 0.3 * fs, "text-anchor": "end", room: HANDLE * fs }, `B_q = ${now.block_q}`);
     }
     return { span, sx, sy };
   }
@@ -348,7 +350,7 @@ function render({ model, el }) {
     const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
     const there = { q: now.heads * now.n_q, o: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k }; // K and V last: the guess about them stands on the axis
     const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(now.heads * Math.ceil(now.n_q / now.block_q) * now.n_k, ...Object.keys(there).flatMap((t) => [end[t], there[t]])); // of no mask, so that masks can be compared
-    const guess = model.get("guess"), asks = !step && now.schedule !== "naive", once_ = there.k * unit, tick = left + (guess || 0.5) * once_, top_ = y + 6.05 * fs, seam = y + 8.15 * fs, foot = y + 10.2 * fs; // above K, between K and V, below V
+    const guess = model.get("guess"), asks = !step && now.schedule !== "naive", once_ = there.k * unit, tick = left + (guess || 1) * once_, top_ = y + 6.05 * fs, seam = y + 8.15 * fs, foot = y + 10.2 * fs; // above K, between K and V, below V
     add("counts", "text", { class: "fac-t-name", x, y }, "rows moved between HBM and the chip, so far");
     add("axis", "path", { class: "fac-axis-strong", d: `M${left} ${y + 2 * fs}V${foot}H${x + w - 0.6 * fs}` });
     add("axis 0", "text", { class: "fac-t-soft", x: left, y: foot + 1.4 * fs, "text-anchor": "middle" }, "0");
@@ -378,7 +380,7 @@ function render({ model, el }) {
     if (!asks) return;
     const right = Math.max(left + there.k * unit, tick) + 1.1 * fs, beyond = right + 15 * fs > x + w; // then inside the bar
     handleName(add, picture.svg, "guess", { class: "fac-t-hand fac-t-name", x: beyond ? tick - 1.1 * fs : right, y: seam + 0.3 * fs, "text-anchor": beyond ? "end" : "start" }, guess ? `your guess: ${short(guess, 3)} ×` : "your guess, 1 × or more");
-    add("guess knob", "circle", { class: "fac-knob fac-across fac-knob-guess", cx: tick, cy: seam, r: 0.65 * fs, "data-handle": "guess" }, "drag: your guess", (px) => put(model, { guess: Math.max(0.5, Math.min(Math.round((2 * (px - left)) / unit / there.k), 2 * limits.guess, Math.floor((2 * (w - 15 * fs)) / unit / there.k)) / 2) }));
+    add("guess knob", "circle", { class: "fac-knob fac-across fac-knob-guess", cx: tick, cy: seam, r: 0.65 * fs, "data-handle": "guess" }, "drag: your guess", (px) => put(model, { guess: Math.max(2, Math.min(Math.round((2 * (px - left)) / unit / there.k), 2 * limits.guess, Math.floor((2 * (w - 15 * fs)) / unit / there.k)) / 2) }));
   }
 
   const guessed = (now) => now.schedule !== "naive" && model.get("guess");
