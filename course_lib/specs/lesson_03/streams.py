@@ -363,6 +363,7 @@ def _average_cases(rng: Generator) -> list[Case]:
         "scores that fall from +900 to -900": ([900, 0, -900], 2),
         "a pile without any key in the middle (all its scores are -inf)": ([1, none, 3], 2),
         "a pile without any key at the front (all its scores are -inf)": ([none, 2, 1], 3),
+        "a pile without any key at the back": ([1, 2, none], 3),
         "four piles, three of them with the same maximum": ([3, 3, 1, 3], 2),
         "a single pile": ([2], 1),
     }
