@@ -112,7 +112,7 @@ class KernelLedger(Ledger):
         launches: every `Launch`.
         compared: (program, shape) -> how often that program made a comparison or a ``tl.where``
             with a result of that shape, or a tile of rows and columns alone (``keys[None, :] -
-            rows[:, None]``), or added zeros to it. A mask on a tile of scores is seen here.
+            rows[:, None]``), or to a tile added a row of 0 (multiplied by 1). A mask is seen here.
         undefined: parameter name -> loads that have a mask and no ``other``. What they leave out
             is NaN while a ledger counts (of integers, a large number): on a GPU it is anything.
         borrowed: name -> calls of a function that Triton has written in Triton (``tl.softmax``).

@@ -77,10 +77,12 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
         # at once: who hands out one buffer often has one for each shape
         for when in ("at once", REWRITTEN) if judged.seen and not passed else ():
             if not named and (found := asked_again(exercise, host, case, when)):
-                if other := wrong_on_its_own(exercise, host, when):
-                    yield _judge_one(exercise, host, other, [judged.seen] if judged.seen else [])
-                else:
-                    yield Judged(case, incorrect(exercise, case, found), None)
+                other = wrong_on_its_own(exercise, host, when)
+                seen = [judged.seen] if judged.seen else []
+                alone = _judge_one(exercise, host, other, seen) if other else None
+                # whose answer is right by now keeps something after all
+                kept = Judged(case, incorrect(exercise, case, found), None)
+                yield alone if alone and alone.report else kept
                 named = True
         named = named or judged.report is not None
         if judged.seen:

@@ -206,6 +206,25 @@ def judged(host: Scripted, cases: Sequence[Case] = CASES) -> list[engine.Judged]
     return list(engine.judge(SUM, host, cases))
 
 
+class Wavering(Scripted):
+    """Whose answer to new numbers is wrong, wrong where nothing came before it, and then right."""
+
+    def run(self, case: Case) -> Ran:
+        if case.rewritten:
+            return ran(case, -1.0)
+        return ran(case, SUM.truth(*case.args)) if "numbers" in case.name else super().run(case)
+
+    def afresh(self, case: Case) -> Ran:
+        return ran(case, -1.0)
+
+
+def test_an_answer_that_was_wrong_is_not_forgiven_because_it_is_right_by_now():
+    cases, results = (CASES[0], *CASES), (2.0, 2.0, 4.0, 3.0)
+    found = judged(Wavering(*(ran(c, x) for c, x in zip(cases, results, strict=True))))
+    (report,) = [one.report for one in found if one.report]
+    assert "not when the function was called again" in report.text().replace("\n  ", " ")
+
+
 def test_every_case_is_judged_and_only_the_first_failure_is_named():
     cases, results = (CASES[0], *CASES), (2.0, 2.0, 2.0, 1.0)  # what passes is called once more
     found = judged(Scripted(*(ran(c, x) for c, x in zip(cases, results, strict=True))))
