@@ -74,19 +74,17 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
         yield judged
         if judged.fatal:
             return
-        # at once: who hands out one buffer often has one for each shape
-        for when in ("at once", REWRITTEN) if judged.seen and not passed else ():
-            if not named and (found := asked_again(exercise, host, case, when)):
-                other = wrong_on_its_own(exercise, host, when)
-                seen = [judged.seen] if judged.seen else []
-                alone = _judge_one(exercise, host, other, seen) if other else None
-                # whose answer is right by now keeps something after all
-                kept = Judged(case, incorrect(exercise, case, found), None)
-                yield alone if alone and alone.report else kept
-                named = True
-        named = named or judged.report is not None
         if judged.seen:
             passed.append(judged.seen)
+        # at once: who hands out one buffer often has one for each shape
+        for when in ("at once", REWRITTEN) if judged.seen and len(passed) == 1 else ():
+            if not named and (found := asked_again(exercise, host, case, when)):
+                other = wrong_on_its_own(exercise, host, when)
+                alone = _judge_one(exercise, host, other, passed).report if other else None
+                # whose answer is right by now keeps something after all
+                yield Judged(case, alone or incorrect(exercise, case, found), None)
+                named = True
+        named = named or judged.report is not None
     later = "after other inputs"
     if len(cases) > 1 and not named and (found := asked_again(exercise, host, cases[0], later)):
         yield Judged(cases[0], incorrect(exercise, cases[0], found), None)
