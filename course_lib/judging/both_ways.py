@@ -76,21 +76,27 @@ def _each_alone(
 def _twice(
     function: Any, leaves: list[Any], flags: Any, do: Any, gradients: tuple[Any, ...]
 ) -> None:
-    """Raise RuntimeError if the second way back, after one of another do, gives others."""
+    """Raise RuntimeError if a way back of 100 * do, or one of do after it, gives others."""
     import torch
 
     o = function.apply(*leaves, *flags)
     # scaled, no more: a replay of the launches has to find out what this do was made of; and much,
     # for delta may be near 0
-    first = torch.autograd.grad(o, leaves, 100 * do, retain_graph=True, allow_unused=True)
+    larger = 100 * do
+    first = torch.autograd.grad(o, leaves, larger, retain_graph=True, allow_unused=True)
     before = [None if x is None else x.clone() for x in first]
-    second = torch.autograd.grad(o, leaves, do, allow_unused=True)
+    second = torch.autograd.grad(o, leaves, larger.copy_(do), allow_unused=True)  # where 100 lay
     if not all(map(_alike, first, before)):
         raise RuntimeError(
             "the gradients of one call of backward are others after the next (retain_graph=True): "
             "they belong to whoever called. Write each call's into tensors of their own."
         )
-    for i, (one, wanted) in enumerate(zip(second, gradients, strict=True)):
+    for i, (large, one, wanted) in enumerate(zip(first, second, gradients, strict=True)):
+        if large is not None and large.isfinite().all() and not _alike(large / 100, wanted):
+            raise RuntimeError(
+                f"argument {i} gets another gradient than 100 times as large a one where do is 100 "
+                "times as large: is one kept from the way back before?"
+            )
         if not _alike(one, wanted):
             raise RuntimeError(
                 f"argument {i} gets {'no' if one is None else 'another'} gradient where backward "
