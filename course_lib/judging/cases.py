@@ -190,16 +190,19 @@ FARTHEST_NAME = "scores of -2**30 and far below"
 
 
 MANY, FALL = 800, -760.0  # tiles of one key, in which scores fall by a little less than 1 each
-MANY_NAME = f"scores that fall or rise by {-FALL:g} over {MANY} keys, in tiles of one key"
+MANY_NAME = f"scores that fall, rise or creep over {MANY} keys, in tiles of one key"
+_CREEP = 2e-5  # from key to key, and 25 times as much: too small a rise to be worth a rescaling?
 
 
 def many_tiles(rng: Generator, **kwargs: Any) -> Triple:
-    """Return 4 rows that fall and rise, for tiles of one key.
+    """Return rows that rise, fall, and creep upwards twice, for tiles of one key.
 
     What is off by one in each tile adds up, until l_sum overflows or vanishes in any float.
     """
     q, k, v = sloped(rng, 4, MANY, 4, FALL, **kwargs)
-    q[..., ::2, 0] *= -1
+    q[..., 0, 0] *= -1
+    q[..., 2:, :], q[..., 2:, 1] = 0, 2 * np.array([1, 25])
+    k[..., 1] = _CREEP * np.arange(MANY)
     return q, k, v
 
 

@@ -225,7 +225,7 @@ def related(rng: Generator) -> Iterator[tuple[str, Piles, Piles]]:
     for one in sizes.related(
         rng, 14,
         piles=(1, 2, 3, 9), n=(1, 2, 5, 40), d=(1, 3, 17, 70), scale=(1e-9, 1.0, 1e39),
-        rise=(0.0, 1e-7, 2e-3, -2e-3, 0.4, -60.0, 3.0), kind=("no ties", _TIES, _WHOLE, MASKED),
+        rise=(0.0, 1e-7, 2e-5, -2e-3, 0.4, -60.0, 3.0), kind=("no ties", _TIES, _WHOLE, MASKED),
     ):  # fmt: skip
         tops = one["rise"] * np.arange(one["piles"])
         piles = [top - rng.uniform(0, 3, one["n"]) for top in tops]

@@ -85,6 +85,11 @@ def _averaging_unguarded(slip: str, piles: Piles, values: Piles) -> np.ndarray:
     return walk(piles, values, slip, guarded=False)[1]
 
 
+def _guarded_at_the_first(piles: Piles, values: Piles) -> np.ndarray:
+    two = np.concatenate(piles[:2])
+    return together(piles, values) if np.isfinite(two).any() else np.full_like(values[0][0], np.nan)
+
+
 def _denominator(piles: Piles) -> State:
     s = np.concatenate(piles)
     return float(s.max()), float(np.exp(s - s.max()).sum())
@@ -363,6 +368,7 @@ def _average_cases(rng: Generator) -> list[Case]:
         "scores that fall from +900 to -900": ([900, 0, -900], 2),
         "a pile without any key in the middle (all its scores are -inf)": ([1, none, 3], 2),
         "a pile without any key at the front (all its scores are -inf)": ([none, 2, 1], 3),
+        "two piles without any key at the front": ([none, none, 2], 3),
         "a pile without any key at the back": ([1, 2, none], 3),
         "four piles, three of them with the same maximum": ([3, 3, 1, 3], 2),
         "a single pile": ([2], 1),
@@ -415,6 +421,12 @@ STREAM_AVERAGE = Exercise.of(
             "add to what came before. If you do: is the loop's m = m_new missing, so that alpha is "
             "always 0? Or is the new pile multiplied by alpha as well?",
             lambda piles, values: together(piles[-1:], values[-1:]),
+        ),
+        Mistake(
+            "a pile without keys gives NaN",
+            "the first pile may have no key, and so may the second: as long as no key was seen, "
+            "subtract 0 instead of m_new.",
+            _guarded_at_the_first,
         ),
         *[
             Mistake(name, says, partial(averaging, slip))

@@ -88,7 +88,8 @@ def _drawn(
     lacks: list[Facts] = [
         {"gpu": (gpu - 20, gpu - 1)}, {"gpu": (gpu + 1, gpu + 20)},
         {"dtype": _others(_DTYPES, dtype)}, {"cache": _others(_DTYPES, cache)},
-        {"mask": _others(_MASKS, mask)}, {"d": (d - 8, d + 8)}, {"d": (10 * d,)}, {"d": (d // 2,)},
+        {"mask": _others(_MASKS, mask)}, {"dtype": (f"{dtype}_scaled",)},
+        {"mask": (f"{mask}_from_behind",)}, {"d": (d - 8, d + 8)}, {"d": (10 * d,)}, {"d": (d // 2,)},
         {"page": ()}, {"page": (page // 2, 2 * page)}, {"page": (10 * page,)},
         {"mixed": False}, {"backward": False}, {"page": (), "backward": False, "d": (576,)},
     ]  # fmt: skip
@@ -97,7 +98,7 @@ def _drawn(
     where = sorted(int(i) for i in rng.choice(range(3, len(rows)), 2, replace=False))
     for place in reversed(where):  # two that serve: the first of them is the answer
         rows.insert(place, dict(serves))
-    names = rng.permutation([f"kernel {letter}" for letter in "ABCDEFGHIJKLMNOP"])
+    names = rng.permutation([f"kernel {letter}" for letter in "ABCDEFGHIJKLMNOPQR"])
     return need, [{"name": str(name), **row} for name, row in zip(names, rows, strict=True)]
 
 
