@@ -89,8 +89,8 @@ def _drawn(
         {"gpu": (gpu - 20, gpu - 1)}, {"gpu": (gpu + 1, gpu + 20)},
         {"dtype": _others(_DTYPES, dtype)}, {"cache": _others(_DTYPES, cache)},
         {"mask": _others(_MASKS, mask)}, {"dtype": (f"{dtype}_scaled",)},
-        {"mask": (f"{mask}_from_behind",)}, {"d": (d - 8, d + 8)}, {"d": (10 * d,)}, {"d": (d // 2,)},
-        {"page": ()}, {"page": (page // 2, 2 * page)}, {"page": (10 * page,)},
+        {"mask": (f"{mask}_from_behind",)}, {"d": (d - 8, d + 8)}, {"d": (10 * d,)},
+        {"d": (d // 2,)}, {"page": ()}, {"page": (page // 2, 2 * page)}, {"page": (10 * page,)},
         {"mixed": False}, {"backward": False}, {"page": (), "backward": False, "d": (576,)},
     ]  # fmt: skip
     rows = [serves | lack for lack in lacks]
