@@ -14,6 +14,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch; several tests run at a time
 
 import pytest
+from drawn import sweep_all_but_few
 from lesson_of import lessons_of
 from made_once import MadeOnce
 from warm_children import WarmChildren
@@ -164,8 +165,10 @@ def pytest_addoption(parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(config, items) -> None:
-    """Leave out other lessons, if one is asked for; skip what needs a GPU where there is none."""
+    """Sweep what is many; leave out other lessons, if one is asked for, and GPUs that are not."""
+    sweep_all_but_few(items)
     if wanted := {int(number) for number in config.getoption("lesson")}:
         others = [item for item in items if not lessons_of(item) & wanted]
         items[:] = [item for item in items if lessons_of(item) & wanted]

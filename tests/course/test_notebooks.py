@@ -2,7 +2,7 @@
 
 A lesson and its exercises share a kernel, which is fresh for the lesson: to start one and import
 torch in it costs more than most of them compute. The solutions' answers are checked by other tests,
-too (`tests/specs`): of their notebooks `make test` runs a few.
+too (`tests/specs`): of their notebooks `make test` runs one.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def solved(name: str) -> str:
 
 @pytest.mark.timeout(2 * SECONDS)
 @pytest.mark.usefixtures("own_kernel")
-@pytest.mark.parametrize("name", swept(LESSONS, drawn(LESSONS, solved, few=3)))
+@pytest.mark.parametrize("name", swept(LESSONS, drawn(LESSONS, solved)))
 def test_every_solution_passes(name):
     (cells,) = run(name, "solutions")
     for cell in checks(cells):

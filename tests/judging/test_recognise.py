@@ -271,6 +271,7 @@ def doubled(x):
 
 
 @pytest.mark.parametrize("exercise", FORMULAS, ids=lambda exercise: exercise.id)
+@pytest.mark.few(3)
 def test_a_formula_is_not_given_the_name_of_what_it_agrees_with_only_where_that_shows(exercise):
     """Where the mistake makes no difference, it is wrong all the same: no name is true of it."""
     drawn = [Seen.of(exercise, case) for case in exercise.cases(np.random.default_rng(2))]
