@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from corpus import sample
-from helpers import function_of, words_of
+from helpers import first_cases, function_of, words_of
 
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import engine
@@ -249,7 +249,7 @@ def made_by(model, args, call):
     return np.hstack([o, lse[:, None]])
 
 
-FORMULAS = [e for e in EXERCISES if all(map(is_formula, e.cases(np.random.default_rng(1))))]
+FORMULAS = [e for e in EXERCISES if all(map(is_formula, first_cases(e)))]
 
 
 @pytest.mark.parametrize("exercise", FORMULAS, ids=lambda exercise: exercise.id)
