@@ -23,7 +23,7 @@ from warm_kernels import WarmKernels
 import course_lib  # noqa: F401  first of all: it chooses Triton's mode
 from course_lib import _mode, lessons, specs
 from course_lib.child import process
-from course_lib.classroom import job
+from course_lib.classroom import batch, grade_one, job
 from course_lib.judging.recognise import Seen
 from course_lib.judging.spec import Exercise
 from course_lib.lessons import Lesson
@@ -137,6 +137,17 @@ def workshop() -> Iterator[Workshop]:
     """Give the zygotes of this test run; one that a test kills is replaced when next asked for."""
     with job.workshop() as workshop:
         yield workshop
+
+
+@pytest.fixture
+def no_workers(workshop, monkeypatch) -> None:
+    """Grade a class in this process and workshop: a worker and its zygotes take six seconds."""
+
+    def work(waiting, job, *_):
+        chosen = job.chosen()
+        return ((one, grade_one.grade(workshop, one, chosen, job.secret)) for one in waiting)
+
+    monkeypatch.setattr(batch, "_work", work)
 
 
 @pytest.fixture(scope="session")

@@ -241,6 +241,7 @@ def filled(seed: str, text: str) -> str:
     return json.dumps(data)
 
 
+@pytest.mark.usefixtures("no_workers")
 def test_a_class_is_graded_by_the_instructors_seed(tmp_path, capsys):
     """Whatever a notebook calls itself, the seed on the command line decides what is asked."""
     mine, other = SEED["window"], SEED["prefix"]
