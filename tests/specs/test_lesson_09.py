@@ -47,6 +47,7 @@ NULLS = {
 
 
 @pytest.mark.parametrize("null", NULLS)
+@pytest.mark.usefixtures("unnamed")
 def test_null_models_fail(null):
     nothing = NULLS[null]
 
@@ -64,7 +65,7 @@ def test_null_models_fail(null):
 
 
 @pytest.mark.parametrize("null", NULLS)
-@pytest.mark.few(1)
+@pytest.mark.usefixtures("unnamed")
 def test_a_right_forward_with_a_null_backward_fails(null):
     class Attention(solutions(9).Attention):
         @staticmethod
@@ -392,6 +393,7 @@ def test_the_gradients_of_9_star_are_autograd_s_with_that_mask():
 
 
 @pytest.mark.parametrize("null", NULLS)
+@pytest.mark.usefixtures("unnamed")
 def test_a_null_backward_of_9_star_fails(null):
     class DroppedAttention(solutions(9).DroppedAttention):
         @staticmethod

@@ -90,6 +90,7 @@ NULLS = {"zeros": torch.zeros_like, "the input": torch.clone}
 
 
 @pytest.mark.parametrize("null", NULLS)
+@pytest.mark.usefixtures("unnamed")
 def test_null_models_fail(null):
     def paged_decode(q, k_pages, v_pages, table, lengths, *, block_k=64):
         return NULLS[null](q), torch.zeros(q.shape[:3])
