@@ -78,7 +78,7 @@ quick-lint: $(DEV)
 	$(BIN)/lint-imports
 	$(BIN)/course build --check
 
-# the first time mypy reads torch, for a minute: `make test` does it beside the suite
+# the first time mypy reads torch, for half a minute: `make test` does it beside the suite
 types: $(DEV)
 	$(BIN)/mypy
 

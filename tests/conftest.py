@@ -14,6 +14,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch; several tests run at a time
 
 import pytest
+from drawn import sweep_all_but_few
 from lesson_of import lessons_of
 from made_once import MadeOnce
 from warm_children import WarmChildren
@@ -22,7 +23,7 @@ from warm_kernels import WarmKernels
 import course_lib  # noqa: F401  first of all: it chooses Triton's mode
 from course_lib import _mode, lessons, specs
 from course_lib.child import process
-from course_lib.classroom import job
+from course_lib.classroom import batch, grade_one, job
 from course_lib.judging.recognise import Seen
 from course_lib.judging.spec import Exercise
 from course_lib.lessons import Lesson
@@ -138,6 +139,17 @@ def workshop() -> Iterator[Workshop]:
         yield workshop
 
 
+@pytest.fixture
+def no_workers(workshop, monkeypatch) -> None:
+    """Grade a class in this process and workshop: a worker and its zygotes take six seconds."""
+
+    def work(waiting, job, *_):
+        chosen = job.chosen()
+        return ((one, grade_one.grade(workshop, one, chosen, job.secret)) for one in waiting)
+
+    monkeypatch.setattr(batch, "_work", work)
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Path:
     """Return the browser; skip where there is none, fail where it may not be missing."""
@@ -164,8 +176,10 @@ def pytest_addoption(parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(config, items) -> None:
-    """Leave out other lessons, if one is asked for; skip what needs a GPU where there is none."""
+    """Sweep what is many; leave out other lessons, if one is asked for, and GPUs that are not."""
+    sweep_all_but_few(items)
     if wanted := {int(number) for number in config.getoption("lesson")}:
         others = [item for item in items if not lessons_of(item) & wanted]
         items[:] = [item for item in items if lessons_of(item) & wanted]

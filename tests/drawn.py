@@ -46,5 +46,28 @@ def swept(family: Iterable[T], few: Iterable[T], id: Callable[[T], str] = str) -
     return [pytest.param(o, id=id(o), marks=[] if o in these else sweep) for o in family]
 
 
+def sweep_all_but_few(items: Iterable[pytest.Item]) -> None:
+    """Mark as swept what is not among the few of a test marked ``few(n)``.
+
+    Of all that a parametrised test tries, n are drawn; ``few(n, each="name")``: n of each ``name``.
+    """
+    families: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few") and not item.get_closest_marker("slow"):
+            families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for family in families.values():
+        mark, source = family[0].get_closest_marker("few"), family[0].path.read_text("utf-8")
+        each = mark.kwargs.get("each")
+        few = drawn(
+            family,
+            lambda item, source=source: item.nodeid + source,
+            group=lambda item, each=each: str(item.callspec.params[each]) if each else None,
+            few=mark.args[0],
+        )
+        for item in family:
+            if item not in few:
+                item.add_marker("sweep")
+
+
 def _digest(*texts: str) -> str:
     return blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()

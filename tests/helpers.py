@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from unittest import mock
 
+import numpy as np
 from conftest import lesson_name
 from corpus import Sample, sample
 
@@ -22,6 +23,7 @@ from course_lib.authoring.percent import Cell, read_cells
 from course_lib.authoring.regions import blank
 from course_lib.checking import report_for
 from course_lib.judging.report import Report
+from course_lib.judging.spec import Case, Exercise
 from course_lib.specs import find
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +48,13 @@ def module_from(source: str, name: str = "student") -> ModuleType:
     with contextlib.redirect_stdout(io.StringIO()):  # what the notebook's cells print
         spec.loader.exec_module(module)
     return module
+
+
+@cache
+def first_cases(exercise: Exercise) -> tuple[Case, ...]:
+    """Return an exercise's cases of seed 1, to be looked at only: which tests there are hangs on
+    them in several files, and to draw those of all exercises takes a second."""
+    return tuple(exercise.cases(np.random.default_rng(1)))
 
 
 @cache

@@ -83,6 +83,7 @@ def test_at_the_end_it_says_so():
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "dark"), [(480, True), (1280, False)])
+@pytest.mark.few(1)
 def test_the_path_fits_the_page_and_tab_walks_along_it(some_done, browser, width, dark):
     scheme = "dark" if dark else "light"
     page = browser.new_context(

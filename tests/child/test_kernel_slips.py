@@ -88,6 +88,7 @@ SLIPS = {
 
 
 @pytest.mark.parametrize("slip", SLIPS)
+@pytest.mark.few(14)
 def test_what_is_next_names_what_stands_in_the_kernel(slip):
     lesson, name, changes, says = SLIPS[slip]
     report = changed(lesson, name, *changes)

@@ -74,7 +74,7 @@ def test_workers_that_die_between_two_submissions_lose_none(tmp_path):
     """They answer, die, and only then are given more: the pipe is broken at the sender."""
     place = tmp_path / "class"
     place.mkdir()
-    for i in range(4):
+    for i in range(2):
         (place / f"good{i}.py").write_text(ECHO)
     killed = []
 
@@ -86,9 +86,9 @@ def test_workers_that_die_between_two_submissions_lose_none(tmp_path):
 
     records = Records(tmp_path / "records.jsonl")
     job = Job(b"a secret of the test", ("0.1",))
-    tally = batch.grade_class(submissions(place), records, job, jobs=2, progress=kill_all)
-    assert len(killed) == 2
-    assert tally.graded == 4
+    tally = batch.grade_class(submissions(place), records, job, jobs=1, progress=kill_all)
+    assert len(killed) == 1
+    assert tally.graded == 2
     assert {line["outcome"] for (line,) in records.latest().values()} == {"passed"}
 
 

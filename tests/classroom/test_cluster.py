@@ -55,6 +55,7 @@ def _start(what: str, *arguments: str) -> subprocess.Popen:
     )
 
 
+@pytest.mark.sweep  # a scheduler and two workers, ten seconds of processor time
 def test_a_killed_worker_loses_nothing(cluster, tmp_path):
     address, workers = cluster
     files = [Submission(f"student {i}", (("e.py", ECHO + b"# %d" % i),)) for i in range(12)]

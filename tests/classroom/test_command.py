@@ -57,6 +57,7 @@ def test_another_secret_needs_another_out(tmp_path, monkeypatch):
     assert not any(b"number two" in f.read_bytes() for f in kept)
 
 
+@pytest.mark.usefixtures("no_workers")
 def test_one_assignment_of_several(tmp_path, capsys):
     """Chosen exercises alone are graded, under a title of their own; no other list is mixed in."""
     place, out = tmp_path / "in", tmp_path / "out"

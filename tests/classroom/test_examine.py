@@ -189,6 +189,7 @@ STYLES = [DESCRIPTORS, HOST_PREPARES, MADE_IN_A_FUNCTION, TUPLES]
 
 
 @pytest.mark.parametrize("style", STYLES)
+@pytest.mark.few(2)
 def test_right_kernels_pass_in_other_styles(workshop, style):
     result = examined(workshop, "7.1", HEAD + style)
     assert result.report.passed, result.report.text()
@@ -205,7 +206,7 @@ def test_a_launch_for_each_head_is_right_in_its_numbers_and_is_told_so(workshop)
 
 
 WRONG = [one for one in corpus("wrong", "7.4") if one.expected[0] == "misconception"][::6]
-FEW_WRONG = drawn(WRONG, lambda one: one.text, few=3)
+FEW_WRONG = drawn(WRONG, lambda one: one.text)
 
 
 @pytest.mark.parametrize("one", swept(WRONG, FEW_WRONG, lambda one: one.name))
@@ -229,7 +230,7 @@ def test_what_leaves_its_tensors_is_named_and_ends_there(workshop):
 
 
 KERNELS = [exercise for exercise in EXERCISES if exercise.kind == "kernel"]
-FEW_KERNELS = drawn(KERNELS, right_text, group=lambda exercise: exercise.lesson)
+FEW_KERNELS = drawn(KERNELS, right_text, few=3)
 
 
 @pytest.mark.parametrize("exercise", swept(KERNELS, FEW_KERNELS, lambda exercise: exercise.id))

@@ -360,6 +360,7 @@ def test_forged_data_that_cannot_be_done_again_are_for_a_person(workshop, monkey
 
 @pytest.mark.parametrize("kernels", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("lesson", [lesson.number for lesson in all_lessons()])
+@pytest.mark.few(4)
 def test_every_solution_passes_in_the_sandbox(workshop, lesson, kernels):
     """Kernels of the corpus are graded in `tests/sandbox/test_corpus_in_the_sandbox.py` always."""
     from course_lib.specs import EXERCISES

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -283,7 +285,20 @@ def run_alone(file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_export_stands_alone_and_says_so_without_a_gpu(tmp_path):
+@pytest.fixture
+def run_here(monkeypatch, capsys) -> Callable[..., tuple[object, str]]:
+    """Run here, where torch is imported, what `run_alone` has run once: (exit status, output)."""
+
+    def run_here(file: Path, *arguments: str) -> tuple[object, str]:
+        monkeypatch.setattr(sys, "argv", [str(file), *arguments])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(file), run_name="__main__")
+        return ended.value.code, capsys.readouterr().out
+
+    return run_here
+
+
+def test_export_stands_alone_and_says_so_without_a_gpu(tmp_path, run_here):
     text = exported(FLASH, load([CodeCell("", LAUNCHER)], FLASH))
     file = tmp_path / "mine.py"
     file.write_text(text)
@@ -292,9 +307,9 @@ def test_export_stands_alone_and_says_so_without_a_gpu(tmp_path):
     done = run_alone(file)
     assert done.returncode == 1
     assert done.stderr == "This needs a CUDA GPU; torch finds none.\n"
-    asked = run_alone(file, "--help")
-    assert (asked.returncode, asked.stderr) == (0, "")
-    assert "--check: right or wrong" in asked.stdout
+    status, said = run_here(file, "--help")
+    assert status is None
+    assert "--check: right or wrong" in said
 
 
 def test_compact_keeps_the_program():
@@ -343,7 +358,7 @@ def test_export_does_not_overwrite(tmp_path, monkeypatch, given, capsys):
 SOLUTION_07 = ROOT / "solutions" / "07_flash_attention_in_triton.ipynb"
 
 
-def test_the_reference_solution_of_7_4_is_short_and_checks_itself_without_a_gpu(tmp_path, capsys):
+def test_the_reference_solution_of_7_4_is_short_and_checks_itself_without_a_gpu(tmp_path, run_here):
     """The kernel and its launcher have at most 66 lines, what checks and times them 30."""
     out = tmp_path / "exported.py"
     assert main(["export", "7.4", "--from", str(SOLUTION_07), "-o", str(out)]) == 0
@@ -359,9 +374,9 @@ def test_the_reference_solution_of_7_4_is_short_and_checks_itself_without_a_gpu(
     assert done.stdout.count(": right") == 4
     wrong = tmp_path / "wrong.py"
     wrong.write_text(text.replace("acc = acc * alpha[:, None]", "pass"))
-    done = run_alone(wrong, "--check")
-    assert done.returncode == 1
-    assert "n=129 causal=False: WRONG" in done.stdout
+    status, said = run_here(wrong, "--check")
+    assert status == 1
+    assert "n=129 causal=False: WRONG" in said
 
 
 def test_an_exported_class_is_timed_by_what_it_applies(tmp_path):

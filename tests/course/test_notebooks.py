@@ -2,7 +2,7 @@
 
 A lesson and its exercises share a kernel, which is fresh for the lesson: to start one and import
 torch in it costs more than most of them compute. The solutions' answers are checked by other tests,
-too (`tests/specs`): of their notebooks `make test` runs a few.
+too (`tests/specs`). `make test` runs one notebook of solutions and six lessons, the sweep the rest.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ def test_no_object_is_shown_by_two_cells(name):
 @pytest.mark.timeout(2 * SECONDS)
 @pytest.mark.usefixtures("own_kernel")
 @pytest.mark.parametrize("name", LESSONS)
+@pytest.mark.few(6)
 def test_a_lesson_runs_and_every_stub_is_not_attempted(name):
     """No cell of a lesson raises, and none ends in the repr of something drawn.
 
@@ -129,7 +130,7 @@ def solved(name: str) -> str:
 
 @pytest.mark.timeout(2 * SECONDS)
 @pytest.mark.usefixtures("own_kernel")
-@pytest.mark.parametrize("name", swept(LESSONS, drawn(LESSONS, solved, few=3)))
+@pytest.mark.parametrize("name", swept(LESSONS, drawn(LESSONS, solved)))
 def test_every_solution_passes(name):
     (cells,) = run(name, "solutions")
     for cell in checks(cells):

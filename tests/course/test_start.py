@@ -153,6 +153,7 @@ runpy.run_path("start.py", run_name="__main__")
 
 
 @pytest.mark.parametrize("system", ["darwin", "win32"])
+@pytest.mark.few(1)
 def test_where_triton_has_no_wheels_its_interpreter_comes_once(clone, indexes, system):
     command = [sys.executable, "-c", ELSEWHERE.format(system=system)]
     for asked in (["triton", "list"], ["list"]):

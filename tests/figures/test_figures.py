@@ -121,6 +121,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.few(9)
 def test_a_figure_says_a_finding_and_has_no_legend(name):
     figure = FIGURES[name]()
     assert len(figure.finding.split()) >= 5

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
@@ -23,6 +24,7 @@ PATH = re.compile(r"(course_lib(?:\.\w+)+)(?::\w+)?")
 Graph = dict[str, set[str]]  # module -> what it imports
 
 
+@cache
 def all_imports() -> Graph:
     """Return every import of the course, by statement or by string."""
     statements = grimp.build_graph("course_lib", cache_dir=None)

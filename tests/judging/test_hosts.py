@@ -39,6 +39,7 @@ REPEATED = {ALIKE[3], ALIKE[7], ALIKE[10]}  # another of its kind is judged in `
     "name",
     [pytest.param(name, marks=[pytest.mark.slow] if name in REPEATED else []) for name in ALIKE],
 )
+@pytest.mark.few(4)
 def test_the_child_says_what_a_laptop_says(name, monkeypatch):
     monkeypatch.setattr(check, "_compiled", lambda report, *_: report)
     function = function_of(sample(name))

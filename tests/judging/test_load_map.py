@@ -251,6 +251,7 @@ def test_every_kernel_exercise_of_lessons_05_and_06_has_one_but_where_rows_are_n
 
 
 @pytest.mark.parametrize("exercise", DRAWN)
+@pytest.mark.few(4)
 def test_the_solution_takes_what_is_asked_for_in_every_case(exercise):
     """Its loads, judged as those of a wrong answer, have nothing that is wrong and lack nothing."""
     spec = find(exercise)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from corpus import sample
-from helpers import function_of, words_of
+from helpers import first_cases, function_of, words_of
 
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import engine
@@ -249,7 +249,7 @@ def made_by(model, args, call):
     return np.hstack([o, lse[:, None]])
 
 
-FORMULAS = [e for e in EXERCISES if all(map(is_formula, e.cases(np.random.default_rng(1))))]
+FORMULAS = [e for e in EXERCISES if all(map(is_formula, first_cases(e)))]
 
 
 @pytest.mark.parametrize("exercise", FORMULAS, ids=lambda exercise: exercise.id)
@@ -271,6 +271,7 @@ def doubled(x):
 
 
 @pytest.mark.parametrize("exercise", FORMULAS, ids=lambda exercise: exercise.id)
+@pytest.mark.few(3)
 def test_a_formula_is_not_given_the_name_of_what_it_agrees_with_only_where_that_shows(exercise):
     """Where the mistake makes no difference, it is wrong all the same: no name is true of it."""
     drawn = [Seen.of(exercise, case) for case in exercise.cases(np.random.default_rng(2))]

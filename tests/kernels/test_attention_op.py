@@ -121,6 +121,7 @@ CASES = [  # in half precision one mask for each shape is fast, every mask for s
 @pytest.mark.parametrize(
     ("n_q", "n_k", "d", "heads", "kv_heads", "dtype", "causal", "window"), CASES
 )
+@pytest.mark.few(8)
 def test_forward_and_gradients(n_q, n_k, d, heads, kv_heads, dtype, causal, window):
     q, k, v = make(n_q, n_k, d, heads=heads, kv_heads=kv_heads, batch=2, dtype=dtype)
     assert_right(q, k, v, causal=causal, window=window)
@@ -144,6 +145,7 @@ BOTH_LENGTHS = [  # with more queries than keys (rows without a key) the causal 
 
 
 @pytest.mark.parametrize(("n_q", "n_k", "causal", "window"), BOTH_LENGTHS)
+@pytest.mark.few(2)
 def test_the_backward_by_descriptors(n_q, n_k, causal, window, monkeypatch):
     """What runs on sm_90 for head_dim 128, here with smaller tiles and on any device."""
     monkeypatch.setattr(attention_backward, "by_descriptors", lambda *tensors: True)

@@ -24,6 +24,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.few(24)
 def test_a_random_case_is_as_right_as_eager_attention(name):
     found = ratios(draw(name, small=SMALL))
     assert found

@@ -23,6 +23,7 @@ def cut(k, v, page, lengths, dtype=torch.int32):
 @pytest.mark.parametrize("splits", [None, 1, 3, 128])
 @pytest.mark.parametrize("dtype", HERE, ids=str)
 @pytest.mark.parametrize(("heads", "kv_heads", "n_q", "n_max", "d", "lengths"), CASES)
+@pytest.mark.few(8)
 def test_a_ragged_batch(heads, kv_heads, n_q, n_max, d, lengths, dtype, splits):
     q, k, v = make(len(lengths), heads, kv_heads, n_q, n_max, d, dtype)
     lengths = torch.tensor(lengths, dtype=torch.int32, device=DEVICE)

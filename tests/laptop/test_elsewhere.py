@@ -66,6 +66,7 @@ def run(python, *arguments):
     )
 
 
+@pytest.mark.few(1)
 def test_a_check_the_doctor_and_a_copy_are_as_here(elsewhere):
     system, python = elsewhere
     done = run(python, "-c", SAID)

@@ -78,6 +78,7 @@ def printed(python, code, asked, folder):
 
 
 @pytest.mark.parametrize("asked", ["1", "0"])
+@pytest.mark.few(1)
 def test_nobody_takes_it_for_a_compiler(laptop, tmp_path, asked):
     version, sees, refused = printed(laptop, LOOK, asked, tmp_path)
     assert version == LOCAL_VERSION

@@ -173,6 +173,7 @@ SANDBOXED = (
 
 
 @pytest.mark.parametrize(("exercise", "rewrite"), SANDBOXED)
+@pytest.mark.few(2)
 def test_rewrites_that_were_once_refused_get_their_points(exercise, rewrite, workshop, monkeypatch):
     draw = grade_one.draw_cases
     monkeypatch.setattr(grade_one, "draw_cases", lambda *asked: draw(*asked)[:3])

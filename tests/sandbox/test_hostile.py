@@ -1,6 +1,6 @@
 """Every file of tests/hostile is graded: none gains a point, stops the batch, or gets out.
 
-`make test` tries one in four of each kind of attack, here and in `test_hostile_controls`.
+`make test` tries one in eight of each kind of attack, here and in `test_hostile_controls`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def kind(file: Path) -> tuple[str, str]:
     return tries.rpartition("; must: ")[2], undefended.partition(":")[0]
 
 
-FEW = drawn(FILES, lambda file: file.name + file.read_text(), group=kind, one_in=4)
+FEW = drawn(FILES, lambda file: file.name + file.read_text(), group=kind, one_in=8)
 PATIENCE = 0.5
 # the same exercises with a shorter patience, so that the endless ones are over soon
 SHORT = [replace(e, seconds=PATIENCE) for e in EXERCISES]

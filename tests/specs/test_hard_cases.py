@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from helpers import first_cases
 
 from course_lib.judging.alike import is_floating
 from course_lib.judging.replay import Replay
@@ -44,7 +45,7 @@ ATTEND = [
     for exercise in CODE
     if exercise.kind == "kernel"
     and exercise.id != "11.3"  # "the pools of K and V have the same strides"
-    and any(len(matrices(case)) > 1 for case in exercise.cases(np.random.default_rng(1)))
+    and any(len(matrices(case)) > 1 for case in first_cases(exercise))
 ]
 
 

@@ -31,6 +31,7 @@ def report_on(name, function, seed=1):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.few(1, each="name")
 def test_the_solution_passes(name, seed):
     report = report_for(getattr(solutions(1), name), seed=seed + 1)
     assert report.passed, report.text()

@@ -32,6 +32,7 @@ def report(function, name, seed=7):
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.few(1, each="name")
 def test_the_solution_passes(name, seed):
     found = report_for(getattr(solutions(3), name), seed=seed)
     assert found.passed, found.text()

@@ -33,6 +33,7 @@ SOURCE = code(4, lambda file, cell: "" if cell.slug == "loads-only" else cell.so
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.few(1, each="name")
 def test_the_solution_passes(name, seed):
     found = report_for(getattr(solutions(4), name), seed=seed)
     assert found.passed, found.text()

@@ -140,6 +140,7 @@ def test_each_of_the_five_kernels_is_green_here(name):
 
 
 @pytest.mark.parametrize("name", ON_A_GPU)
+@pytest.mark.few(2)
 def test_the_answer_of_6_4a_is_what_compiler_and_ledger_say(name):
     from course_lib.accounting.races import RaceLedger
     from course_lib.child.compile_check import compile_for

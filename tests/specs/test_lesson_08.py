@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from corpus import corpus
+from drawn import swept
 from helpers import (
     function_of,
     report_on,
@@ -41,10 +42,11 @@ def test_whatever_is_drawn_the_rule_has_one_answer_and_it_is_not_the_largest_til
         assert tiles._choice(best) != tiles._largest(rows)
 
 
-DRAWS = [pytest.param(seed, marks=[pytest.mark.slow] if seed > 6 else []) for seed in range(1, 41)]
+DRAWS = swept(range(1, 7), [1])
+SLOW_DRAWS = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(7, 41)]
 
 
-@pytest.mark.parametrize("seed", DRAWS)
+@pytest.mark.parametrize("seed", [*DRAWS, *SLOW_DRAWS])
 def test_whatever_is_drawn_each_known_mistake_fails_under_its_own_name(seed):
     """The models of the spec and the submissions of the corpus; and the right ones pass."""
     for mistake in find("8.1").mistakes:
@@ -73,6 +75,7 @@ def samples_of_8_1(kind):
 
 
 @pytest.mark.parametrize("area", [("num_stages",), ("block_q", "num_stages"), ()])
+@pytest.mark.few(1)
 def test_the_largest_area_is_recognised_however_ties_are_broken(area):
     def model(rows):
         left = tiles._best(rows, skip=(4, 5))

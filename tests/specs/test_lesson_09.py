@@ -47,6 +47,7 @@ NULLS = {
 
 
 @pytest.mark.parametrize("null", NULLS)
+@pytest.mark.usefixtures("unnamed")
 def test_null_models_fail(null):
     nothing = NULLS[null]
 
@@ -64,6 +65,7 @@ def test_null_models_fail(null):
 
 
 @pytest.mark.parametrize("null", NULLS)
+@pytest.mark.usefixtures("unnamed")
 def test_a_right_forward_with_a_null_backward_fails(null):
     class Attention(solutions(9).Attention):
         @staticmethod
@@ -76,6 +78,7 @@ def test_a_right_forward_with_a_null_backward_fails(null):
 
 
 @pytest.mark.parametrize("kind", [complex, np.longdouble])
+@pytest.mark.few(1)
 def test_gradients_by_nudging_every_number_do_not_come_to_an_end(kind, monkeypatch):
     """An imaginary step, or a difference of 19 digits: exact enough, but not five products."""
     monkeypatch.setattr(checking, "find", lambda _: replace(find("9.3"), seconds=2.0))
@@ -310,6 +313,7 @@ def masks(rng, rate, shape=(2, 2, 64, 64)):
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.25, 0.5, 0.7777])
+@pytest.mark.few(1)
 def test_masks_of_chance_are_never_complained_of(rate):
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -389,6 +393,7 @@ def test_the_gradients_of_9_star_are_autograd_s_with_that_mask():
 
 
 @pytest.mark.parametrize("null", NULLS)
+@pytest.mark.usefixtures("unnamed")
 def test_a_null_backward_of_9_star_fails(null):
     class DroppedAttention(solutions(9).DroppedAttention):
         @staticmethod

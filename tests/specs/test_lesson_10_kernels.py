@@ -104,6 +104,7 @@ NULLS = {
 
 
 @pytest.mark.parametrize("null", NULLS)
+@pytest.mark.usefixtures("unnamed")
 def test_null_models_fail(null):
     def packed_decode(q, k, v, *, block_k=64):
         return NULLS[null](q, v), torch.zeros(q.shape[:2])

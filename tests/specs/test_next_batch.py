@@ -172,6 +172,7 @@ def test_a_failure_is_shown_on_few_requests_in_four_steps_at_the_most(name, requ
     [("12.3/right/plain", ""), ("12.3/wrong/admit_all", batch_rules.ONCE),
      ("12.3/wrong/a_set_leaves", batch_rules.FORM)],
 )  # fmt: skip
+@pytest.mark.few(1)
 def test_the_dialogue_goes_on_through_the_wall_of_the_sandbox(name, rule, workshop):
     handed_in = Submission("ada", ((f"{name[-5:]}.py", sample(name).text.encode()),))
     (line,) = grade_one.grade(workshop, handed_in, [EXERCISE], b"a secret")

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from helpers import first_cases
 
 from course_lib.checking import report_for
 from course_lib.judging import faults
@@ -20,16 +21,18 @@ CODE = [exercise for exercise in EXERCISES if exercise.kind != "question"]
 @cache
 def cases_of(exercise):
     """Return each case with its right answer, as far as that is an array (the first one)."""
-    found = []
-    for case in exercise.cases(np.random.default_rng(3)):
-        answer = exercise.answer(exercise.truth(*case.args, **case.kwargs))
-        answer = answer[0] if isinstance(answer, tuple) else answer
-        if faults.is_array(answer):
-            found.append((case, as_float64(answer)))
-    return found
+    drawn = exercise.cases(np.random.default_rng(3))
+    answers = ((case, answer_to(exercise, case)) for case in drawn)
+    return [(case, as_float64(answer)) for case, answer in answers if faults.is_array(answer)]
 
 
-ARRAYS = [exercise for exercise in CODE if cases_of(exercise)]
+def answer_to(exercise, case):
+    """Return the right answer, of several the first."""
+    answer = exercise.answer(exercise.truth(*case.args, **case.kwargs))
+    return answer[0] if isinstance(answer, tuple) else answer
+
+
+ARRAYS = [e for e in CODE if faults.is_array(answer_to(e, first_cases(e)[0]))]
 
 
 def inputs_of(case):

@@ -47,6 +47,7 @@ def test_walks_fill_their_pools_share_pages_copy_and_begin_again():
 
 
 @pytest.mark.parametrize(("name", "slip"), ALL)
+@pytest.mark.few(15)
 def test_every_slip_is_found_whichever_free_page_is_taken(name, slip):
     walks = cases(1)
     for order in ORDERS:

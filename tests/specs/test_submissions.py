@@ -16,7 +16,7 @@ from drawn import drawn
 from helpers import report_on, says, words_of
 
 from course_lib.judging.report import Verdict
-from course_lib.specs import EXERCISES
+from course_lib.specs import EXERCISES, find
 
 CODE = [e for e in EXERCISES if e.kind != "question" and not e.draft]
 KERNELS = {e.id for e in EXERCISES if e.kind == "kernel"}
@@ -59,11 +59,15 @@ SLOW = set(those_that_wait())
 def samples(kind: str) -> list[object]:
     """Return parameters: every sample of a kind, those that wait marked slow.
 
-    Of an exercise's others `make test` tries one in six, two wrong ones at least.
+    Of the others `make test` tries one in twelve, of the wrong ones of each exercise one at least,
+    of the right ones of each lesson two (solutions are tried by each lesson's own tests).
     """
     every = corpus(kind)
     others = [one for one in every if f"{kind} {name_of(one)}" not in SLOW]
-    few = drawn(others, text_of, group=exercise_of, few=2 if kind == "wrong" else 1, one_in=6)
+    if kind == "wrong":
+        few = drawn(others, text_of, group=exercise_of, one_in=12)
+    else:
+        few = drawn(others, text_of, group=lesson_of, few=2, one_in=12)
     tried, swept = ({one.id for one in these} for these in (few, others))
 
     def marks(one: Sample) -> list[object]:
@@ -80,6 +84,10 @@ def text_of(one: Sample) -> str:
 
 def exercise_of(one: Sample) -> str:
     return one.exercise
+
+
+def lesson_of(one: Sample) -> int:
+    return find(one.exercise).lesson
 
 
 @pytest.mark.parametrize("sample", samples("wrong"))

@@ -50,6 +50,7 @@ def test_there_is_a_seed_for_every_kind():
 
 
 @pytest.mark.parametrize("kind", SEED)
+@pytest.mark.few(2)
 def test_a_right_solution_passes(kind):
     assert report(SEED[kind]).passed, report(SEED[kind]).text()
 
@@ -62,6 +63,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("kind", "name"), WRONG)
+@pytest.mark.few(6)
 def test_a_mistake_fails_under_its_own_name(kind, name):
     found = report(SEED[kind], wrong(SEED[kind])[name])
     assert found.verdict is Verdict.INCORRECT
@@ -239,6 +241,7 @@ def filled(seed: str, text: str) -> str:
     return json.dumps(data)
 
 
+@pytest.mark.usefixtures("no_workers")
 def test_a_class_is_graded_by_the_instructors_seed(tmp_path, capsys):
     """Whatever a notebook calls itself, the seed on the command line decides what is asked."""
     mine, other = SEED["window"], SEED["prefix"]

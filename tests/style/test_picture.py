@@ -96,6 +96,7 @@ def test_labels_that_would_overlap_are_pushed_apart_and_keep_their_order():
 
 @pytest.mark.browser
 @pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.few(1)
 def test_the_ink_changes_with_the_page_while_it_is_open(browser, theme):
     """The text of a figure has a contrast of 4.5 with the page, whatever theme it turns to."""
     page = browser.new_page()

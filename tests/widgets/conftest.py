@@ -21,7 +21,7 @@ def pages() -> list[Any]:
 def blank(browser: Any, pages: list[Any]) -> Iterator[Callable[..., Any]]:
     """Return ``blank(width=, ...) -> page``; errors on it, and asking the network, fail the test.
 
-    Each call gives an empty page that this test has not had yet.
+    Each call gives an empty page that this test has not had yet, or the last one ``again``.
     """
     used: list[Any] = []
     wrong: list[str] = []
@@ -31,35 +31,68 @@ def blank(browser: Any, pages: list[Any]) -> Iterator[Callable[..., Any]]:
         "request": lambda r: r.url.startswith("file:") or wrong.append(f"request: {r.url}"),
     }
 
-    def blank(
-        *, width: int = 900, height: int = 900, dark: bool = False, reduced: bool = False
-    ) -> Any:
+    def another() -> Any:
         if len(used) == len(pages):
             pages.append(browser.new_context(offline=True).new_page())
             pages[-1].set_default_timeout(5000)
         page = pages[len(used)]
         used.append(page)
+        for event, listener in listeners.items():
+            page.on(event, listener)
+        return page
+
+    def blank(
+        *,
+        width: int = 900,
+        height: int = 900,
+        dark: bool = False,
+        reduced: bool = False,
+        again: bool = False,
+    ) -> Any:
+        page = used[-1] if used and again else another()
+        if again:
+            emptied(page)
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(
             color_scheme="dark" if dark else "light",
             reduced_motion="reduce" if reduced else "no-preference",
         )
         page.mouse.move(0, 0)
-        for event, listener in listeners.items():
-            page.on(event, listener)
         return page
 
     yield blank
     for page in used:
-        page.goto("about:blank")  # what was drawn and defined there is gone, and its errors told
+        emptied(page)  # and its errors told
         for event, listener in listeners.items():
             page.remove_listener(event, listener)
     assert not wrong, f"the page complained or asked the network: {wrong}"
 
 
+# What outlives a document that is written anew; its nodes and their listeners do not.
+STOP = """() => {
+  for (let timer = setTimeout(() => {}); timer; timer--) clearTimeout(timer);
+  for (let frame = requestAnimationFrame(() => {}); frame; frame--) cancelAnimationFrame(frame);
+  for (const own of [globalThis, document]) {
+    for (const name of Object.keys(own)) if (name.startsWith("fac")) delete own[name];
+  }
+}"""
+
+
+def emptied(page: Any) -> None:
+    """Take away what was drawn there; to go to another page takes longer than to draw one."""
+    if page.url != "about:blank":
+        page.goto("about:blank")
+        return
+    page.evaluate(STOP)
+    page.set_content("")
+
+
 @pytest.fixture
 def mount(blank: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``mount(widget, width=, ...) -> page``: the widget alone on a page of `blank`."""
+    """Return ``mount(widget, width=, ...) -> page``: the widget alone on a page of `blank`.
+
+    Who mounts one after the other takes the page ``again``: another one is another process.
+    """
     from course_lib.widgets.base import standalone_page
 
     def mount(widget: Any, **settings: Any) -> Any:

@@ -486,6 +486,7 @@ def test_the_first_mark_is_at_the_top_and_few_controls_come_before_more(mount, w
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.few(1)
 def test_no_slider_moves_under_the_hand(mount, width):
     """At N = 16 the slider had stood 200 px higher than at 8192, and the time above the areas."""
     page = mount(HBMAccountant(), width=width)

@@ -6,7 +6,6 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
-from drawn import swept
 from widgets.test_base import EVERY
 
 from course_lib import widgets
@@ -38,11 +37,10 @@ def severe(page: Any, axe: str) -> list[str]:
 
 
 LOOKS = [f"{look}-{name}" for look in ("light", "dark") for name in EVERY]
-# every second widget in the dark, the others in the light
-FEW = [f"{('light', 'dark')[i % 2]}-{name}" for i, name in enumerate(EVERY)]
 
 
-@pytest.mark.parametrize("look", swept(LOOKS, FEW))
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.few(4)
 def test_nothing_serious(mount, axe, look):
     """At rest at 480 px, and again after a move (a tile in SRAM, an answer given)."""
     dark, name = look.startswith("dark"), look.partition("-")[2]

@@ -135,6 +135,7 @@ def as_hex(paint: str) -> str:
 @pytest.mark.browser
 @pytest.mark.parametrize("name", INSTRUMENTS)
 @pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.few(6)
 def test_text_has_contrast_in_both_themes(mount, name, dark):
     """Every text against the ground that shows behind it: at least 4.5, as WCAG AA asks."""
     page = mount(INSTRUMENTS[name](), width=480, dark=dark)
@@ -170,6 +171,7 @@ def test_text_has_contrast_in_both_themes(mount, name, dark):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("name", INSTRUMENTS)
+@pytest.mark.few(3)
 def test_an_exported_page_is_alive_from_a_file_without_network(blank, name, tmp_path):
     widget = INSTRUMENTS[name]()
     file = Path(tmp_path) / "page.html"
@@ -191,13 +193,14 @@ def test_an_exported_page_is_alive_from_a_file_without_network(blank, name, tmp_
 
 @pytest.mark.browser
 @pytest.mark.parametrize("name", EVERY)
+@pytest.mark.few(4)
 def test_presenter_mode_is_larger_and_still_fits(mount, name, check_page):
     widget = EVERY[name]()
     widget.presenter = True
     page = mount(widget, width=1920)
     assert page.locator(".fac").evaluate("n => parseFloat(getComputedStyle(n).fontSize)") >= 20
     check_page(page)
-    page = mount(EVERY[name](), width=320)
+    page = mount(EVERY[name](), width=320, again=True)
     check_page(page)
 
 
@@ -211,6 +214,7 @@ LAYOUT = """() => [...document.querySelectorAll('.fac, .fac *')].map((n) => {
 
 @pytest.mark.browser
 @pytest.mark.parametrize("name", EVERY)
+@pytest.mark.few(4)
 def test_a_widget_looks_the_same_beside_all_others(mount, name):
     """A notebook holds the style sheets of all its widgets, in any order."""
     page = mount(EVERY[name]())

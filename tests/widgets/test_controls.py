@@ -96,6 +96,7 @@ def prepare(page: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WIDGETS)
+@pytest.mark.few(4)
 def test_every_control_by_mouse_and_by_keyboard(mount, name):
     widget = WIDGETS[name]()
     traits = [trait for trait in widget.module_state() if trait not in ("data", "limits")]
@@ -122,6 +123,7 @@ def test_every_control_by_mouse_and_by_keyboard(mount, name):
 
 
 @pytest.mark.parametrize("name", WIDGETS)
+@pytest.mark.few(4)
 def test_tab_reaches_every_control(mount, name):
     """One stop for each, in the order of the page; a group of radio buttons is one stop."""
     page = mount(WIDGETS[name](), reduced=True)

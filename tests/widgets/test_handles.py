@@ -29,6 +29,7 @@ def says(page: Any, handle: str) -> str:
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 @pytest.mark.parametrize("name", list(HANDLED))
+@pytest.mark.few(6)
 def test_a_handle_says_its_quantity_and_value_until_it_was_dragged(mount, name, width):
     page = mount(HANDLED[name](), width=width, height=1300, reduced=True)
     knobs = page.locator("circle.fac-knob:visible")

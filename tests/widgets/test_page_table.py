@@ -288,7 +288,9 @@ def test_the_arrow_of_a_copy_goes_from_slot_0_to_slot_0(mount, width):
 def test_narrow_pages_say_whose_they_are_and_their_numbers_stand_beside_them(mount):
     """The letters stand outside the slots, which are few; what is free says how much."""
     for width in (480, 1280):
-        page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=width, reduced=True)
+        page = mount(
+            PageTable(lengths=LENGTHS, reserve=1024), width=width, reduced=True, again=True
+        )
         letters = page.locator(".fac-stage text").all_text_contents()
         assert [letters.count(name) for name in "ABCD"] == [2] * 4, "in a block; above its pages"
         assert any("207 pages free" in text for text in letters)
@@ -336,6 +338,7 @@ OVERLAPS = """() => { const of = [...document.querySelectorAll('.fac-stage text'
 @pytest.mark.parametrize(
     "settings", [{}, {"lengths": LENGTHS, "reserve": 1024}, EXAMPLES["copy"], EXAMPLES["fork"]]
 )
+@pytest.mark.few(3)
 def test_no_word_lies_on_another(mount, width, settings):
     page = mount(PageTable(**settings), width=width, reduced=True)
     assert page.evaluate(OVERLAPS) == []

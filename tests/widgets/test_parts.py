@@ -27,6 +27,7 @@ def test_every_link_in_the_lessons_names_a_part():
 
 @pytest.mark.browser
 @pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.few(3)
 def test_a_link_marks_its_part_and_no_other(mount, name):
     """By mouse and by keyboard, for every part that the class names, and for those only."""
     widget = MAKERS[name]()

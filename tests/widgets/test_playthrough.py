@@ -146,6 +146,7 @@ PLAYS: dict[str, tuple[Callable[[], Any], Callable[[Hands], None]]] = {
 
 
 @pytest.mark.parametrize("name", PLAYS)
+@pytest.mark.few(4)
 def test_a_playthrough_by_keyboard_alone(mount, check_page, name):
     make, play = PLAYS[name]
     page = mount(make(), reduced=True)

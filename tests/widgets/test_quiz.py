@@ -179,6 +179,7 @@ def test_a_finger_is_told_of_no_keyboard(touched):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.few(1)
 def test_what_to_do_is_said_before_what_it_is_done_to(mount, width):
     """It stood below the button, where nobody read it; and N = 128 was cut in two."""
     question = "Eager attention starts four kernels. Which change would help most at N = 128?"
@@ -188,7 +189,7 @@ def test_what_to_do_is_said_before_what_it_is_done_to(mount, width):
         Predict("number", question, unit="x"),
     ]
     for widget in asked:
-        page = mount(widget, width=width)
+        page = mount(widget, width=width, again=True)
         how = page.locator(".fac-how").bounding_box()
         first = page.locator(".fac-card, .fac-parked").first.bounding_box()
         assert 0 <= first["y"] - how["y"] - how["height"] < 20

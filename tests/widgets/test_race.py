@@ -322,7 +322,7 @@ def test_the_first_mark_is_at_the_top_and_few_controls_come_before_more(mount, w
 @pytest.mark.browser
 def test_lanes_stand_below_each_other_on_a_phone_and_beside_on_a_desktop(mount, check_page):
     for width, same in ((480, "x"), (1140, "y")):
-        page = mount(Race(at=0.4), width=width)
+        page = mount(Race(at=0.4), width=width, again=True)
         heads = page.locator(".fac-race-head")
         a, b = heads.nth(0).bounding_box(), heads.nth(1).bounding_box()
         assert a[same] == pytest.approx(b[same], abs=1)
@@ -453,7 +453,7 @@ def test_the_flag_waits_where_no_tape_ends(mount):
 def test_the_flag_is_the_one_handle_until_it_is_set_or_the_race_runs(mount, lanes, asks):
     """Five handles had asked to be dragged, and the flag was the faintest of them."""
     for go in ("facModel.set('flag', 0.4)", "facModel.set('at', 0.1)"):
-        page = mount(Race(lanes=lanes), width=1140)
+        page = mount(Race(lanes=lanes), width=1140, again=True)
         handles = page.locator(".fac circle.fac-knob:visible")
         assert (handles.count() == 0) is asks
         assert page.locator(".fac-race-grab").count() == asks
@@ -483,11 +483,12 @@ def test_a_tape_has_a_scale_and_every_tensor_one_unit(mount):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1140])
+@pytest.mark.few(1)
 def test_no_tick_of_the_scale_is_where_a_tape_ends(mount, width):
     """The middle of three ticks had been FlashAttention's total: the flag's answer."""
     for n, d, block in ((1024, 128, 128), (512, 64, 64), (4096, 128, 64), (2048, 64, 128)):
         race = Race(n, d, block, block)
-        page = mount(Race(n, d, block, block), width=width)
+        page = mount(Race(n, d, block, block), width=width, again=True)
         x = "nodes => nodes.map((node) => node.getBoundingClientRect().x)"
         ticks = page.locator(".fac-race-tick:not([d=''])").evaluate_all(x)
         tape = page.locator(".fac-race-scrub").first.bounding_box()
@@ -551,13 +552,13 @@ def test_nothing_on_the_picture_lies_on_anything_else(mount):
     set_all = """(state) => { Object.entries(state).forEach((one) => facModel.set(...one));
       return new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))); }"""
     for width in (480, 1140):
-        page = mount(Race(1024, 128, 128, 128), width=width)
+        page = mount(Race(1024, 128, 128, 128), width=width, again=True)
         for n, d, at in ((1024, 128, 0.0), (1024, 128, 0.3), (8192, 64, 0.5), (4096, 128, 1.0)):
             for caches in (False, True):
                 state = {"n": n, "d": d, "at": at, "flag": 0.25 if at else -1.0, "caches": caches}
                 page.evaluate(set_all, state)
                 assert page.evaluate(overlaps) == [], (width, state)
-        page = mount(Race(4096, 128, at=0.5, decode=True), width=width)
+        page = mount(Race(4096, 128, at=0.5, decode=True), width=width, again=True)
         assert page.evaluate(overlaps) == [], "of one row of S"
 
 

@@ -164,6 +164,7 @@ def test_a_measurement_stands_at_its_own_n_only(mount):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 700, 900, 1100, 1280])
+@pytest.mark.few(2)
 def test_no_name_lies_on_what_was_measured(mount, width):
     chart = RooflineChart(n=8192, d=128, heads=8)
     chart.add_measurement("eager, measured", intensity=42.4, tflops=75)
@@ -234,6 +235,7 @@ def test_a_measurement_is_under_the_roof_of_its_own_gpu(mount):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 800, 1100, 1396])
+@pytest.mark.few(1)
 def test_no_name_lies_on_another(mount, width):
     overlaps = """() => { const of = [...document.querySelectorAll('.fac svg text')]
       .filter((t) => t.textContent.trim() && !t.hasAttribute('transform'))
@@ -249,7 +251,7 @@ def test_no_name_lies_on_another(mount, width):
     plain = [RooflineChart(n=n, heads=8, block_q=block_q) for n, block_q in sizes]
     charts = (*plain, RooflineChart(gpu="T4"), timed, rungs(), *dials)
     for chart in charts:
-        assert mount(chart, width=width).evaluate(overlaps) == []
+        assert mount(chart, width=width, again=True).evaluate(overlaps) == []
 
 
 @pytest.mark.browser

@@ -316,6 +316,7 @@ def test_its_question_has_a_place_for_a_guess(mount, check_page, width):
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 @pytest.mark.parametrize("guess", [1.5, 2, 3, 3.5, 4, 5])
+@pytest.mark.few(4)
 def test_the_guess_runs_through_no_number_and_no_number_is_cut(mount, width, guess):
     """Its line struck *12 of 16* out, and what a student had guessed was cut at the edge."""
     page = mount(TileSchedule(mask="causal", guess=guess), width=width, height=1300, reduced=True)

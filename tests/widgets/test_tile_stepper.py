@@ -214,6 +214,7 @@ def test_keyboard_reaches_everything(mount):
 @pytest.mark.browser
 @pytest.mark.parametrize("name", list(VARIANTS)[1:])
 @pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.few(4)
 def test_the_mistake_stands_beside_the_right_answer(mount, name, reverse):
     stepper = by_hand()
     page = mount(stepper)
@@ -290,10 +291,11 @@ HEIGHT = "() => document.querySelector('.fac').getBoundingClientRect().height"
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 @pytest.mark.parametrize("mistake", ["none", "neither"])
+@pytest.mark.few(1)
 def test_its_height_never_changes_while_stepping(mount, width, mistake):
     for stepper in (by_hand(), TileStepper()):
         stepper.mistake = mistake
-        page = mount(stepper, width=width, reduced=True)
+        page = mount(stepper, width=width, reduced=True, again=True)
         heights = set()
         for step in range(stepper.last_step + 1):
             page.evaluate("step => facModel.set('step', step)", step)
@@ -346,12 +348,13 @@ def test_what_will_shrink_is_hatched_and_every_stack_has_its_scale(mount, width)
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.few(1)
 def test_printed_numbers_multiply_to_what_is_printed(mount, width):
     """What stands at the line of alpha: a → b is a times the α in the sentence, share by share."""
     number = r"−?[\d.]+(?:e−?\d+)?"
     read = lambda text: float(text.replace("−", "-"))  # noqa: E731
     for stepper in (by_hand(), TileStepper()):
-        page, seen = mount(stepper, width=width, reduced=True), 0
+        page, seen = mount(stepper, width=width, reduced=True, again=True), 0
         for row in stepper.data["rows"]:
             page.evaluate(f"facModel.set('row', {row})")
             for tile in range(1, len(stepper.data["tiles"])):
@@ -395,6 +398,7 @@ def test_a_weight_is_how_far_its_score_lies_under_the_record(mount):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.few(1)
 def test_no_number_is_cut_at_the_edge(mount, width):
     """The answer's five digits stood half outside of the picture."""
     out = """() => { const all = document.querySelector('.fac-stage').getBoundingClientRect();
@@ -402,7 +406,7 @@ def test_no_number_is_cut_at_the_edge(mount, width):
         .map((t) => [t.textContent, t.getBoundingClientRect()])
         .filter(([, r]) => r.left < all.left - 1 || r.right > all.right + 1).map(([t]) => t); }"""
     for stepper in (by_hand(), TileStepper()):
-        page = mount(stepper, width=width, reduced=True)
+        page = mount(stepper, width=width, reduced=True, again=True)
         for step in range(stepper.last_step + 1):
             page.evaluate(f"facModel.set('step', {step})")
             assert page.evaluate(out) == [], step

@@ -45,6 +45,7 @@ def use(page: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WIDGETS)
+@pytest.mark.few(4)
 def test_two_views_of_one_widget_show_the_same(mount, name):
     page = mount(WIDGETS[name]())
     page.evaluate(SECOND)
@@ -58,6 +59,7 @@ def test_two_views_of_one_widget_show_the_same(mount, name):
 
 
 @pytest.mark.parametrize("name", EVERY)
+@pytest.mark.few(4)
 def test_the_front_of_a_room_sees_it_without_scrolling(mount, name):
     widget = EVERY[name]()
     widget.presenter = True
@@ -77,7 +79,7 @@ def brightest_corner(shot: bytes) -> float:
 
 def test_the_track_of_a_slider_does_not_glare_in_the_dark(mount):
     for dark, least, most in ((True, 0.0, 0.4), (False, 0.6, 1.0)):
-        page = mount(widgets.SramBudget(n=1), dark=dark)
+        page = mount(widgets.SramBudget(n=1), dark=dark, again=True)
         slider = page.locator("input[type=range]").first
         slider.press("Home")
         assert least < brightest_corner(slider.screenshot()) < most
@@ -112,6 +114,7 @@ FIRST_MARK = """() => {
 
 @pytest.mark.parametrize(("width", "most"), [(480, 200), (1280, 120)])
 @pytest.mark.parametrize("name", PICTURE_FIRST)
+@pytest.mark.few(5)
 def test_the_picture_comes_first_and_at_most_three_controls_follow(mount, name, width, most):
     page = mount(EVERY[name](), width=width)
     assert page.evaluate(FIRST_MARK) <= most
