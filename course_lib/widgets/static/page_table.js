@@ -162,10 +162,10 @@ function render({ model, el }) {
     const tall = (large ? 1.2 : fs > 20 ? 1.5 : 1.8) * fs, gap = large ? 2 : (numbered ? 1.15 : 2) * fs;
     let y = 0;
     cards((add) => {
-      const top = (y = drawTables(add, now, name, names, width, fs, half)), says = (many, each, none) => `${many} × ${each} = ${many * each} slots held, ${none} empty (${percent(none, many * each)})`;
+      const top = (y = drawTables(add, now, name, names, width, fs, half)), shared = c.tokens - c.slots + c.empty, says = (many, each, none) => `${many} × ${each} = ${many * each} slots held, ${none} empty (${percent(none, many * each)})`;
       const blocks = [", room for the longest text", ""].map((tail) => `In one block of ${get("reserve")} each${tail}`);
       const two = (key, x, at, one, other) => [one, other].forEach((text, i) => add(`${key} ${i}`, "text", { class: i ? "fac-t-small" : "fac-t-name", x, y: at + (1.2 + 1.25 * i) * fs }, text));
-      two("in pages", 1, top, `In pages of ${size}`, `${says(c.pages, size, c.empty)}; ${plural(pages() - c.pages, "page")} free`);
+      two("in pages", 1, top, `In pages of ${size}`, `${says(c.pages, size, c.empty)}; ${shared ? `${shared} shared count once` : `${plural(pages() - c.pages, "page")} free`}`);
       y += (numbered ? 5.7 : 4.1) * fs;
       memory((add_) => (y = drawPages(add_, now, c, name, names, { left, top: y, tall, gap, slot, across, large }, fs)));
       const x = half ? width / 2 + fs : left, at = half ? top : y + fs, r = get("reserve");

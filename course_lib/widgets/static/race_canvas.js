@@ -171,7 +171,7 @@ function raceCanvas(get) {
     laid.clearRect(0, 0, race.box.width, race.box.height);
     for (const lane of race.lanes) {
       Object.assign(lane, { done: 0, reads: {}, wear: {}, moved: 0, least0: 0, written: 0 });
-      for (const t of "qkv") paint(laid, t, lane.at[t].x, lane.at[t].y, lane.at[t].w, lane.at[t].h);
+      for (const t of "qkv") paint(laid, t, lane.at[t].x, lane.at[t].y, lane.at[t].w, lane.at[t].h, 0.3); // pale until it is read
     }
   }
   /** Lay an event that is over onto the layer: the byte on the tape, the tile stored, the row worn. */
@@ -189,6 +189,10 @@ function raceCanvas(get) {
     } else if (t !== "s") { // a lamella for each time that a row is read again
       const key = t + e.rows[0], again = (lane.wear[key] ??= 0), most = race.box.wear, pitch = Math.min(5, most / Math.max(1, Math.ceil(get("n") / get("block_q")) - 1));
       lane.wear[key] += 1;
+      if (!again) {
+        laid.clearRect(p.x, p.y, p.w, p.h);
+        paint(laid, t, p.x, p.y, p.w, p.h);
+      }
       if (again) paint(laid, t, lane.at[t].x + lane.at[t].w + 1 + Math.min(most, (again - 1) * pitch), p.y, Math.max(0.5, pitch * 0.78), Math.max(0.5, p.h - 0.5));
     }
   }
