@@ -328,9 +328,9 @@ function render({ model, el }) {
       add(`copy ${now.copied}`, "path", { class: "fac-pages-copy", pathLength: 1, d: `M${x1} ${from}V${lane}H${x2}V${tip + (down ? -head : head)}` });
       add("tip", "path", { class: "fac-pages-copy-tip", d: `M0 0L${-head} ${-0.7 * head}V${0.7 * head}z`, transform: `translate(${x2} ${tip}) rotate(${down ? 90 : -90})` });
       const op = get("operations").at(-1), many = replayed ? now.wrote?.[2] : op?.[0] === "append" && (now.lengths[op[1]] - op[2]) % size;
-      if (many > 0) now.copied.forEach((page, i) => add(`copies ${i}`, "rect", { class: "fac-pages-copies", x: place(page)[0], y: place(page)[1] - 2, width: many * cell, height: tall + 4 }, `${plural(many, "slot")} copied`));
+      if (many > 0) now.copied.forEach((page, i) => add(`copies ${i}`, "rect", { class: "fac-pages-copies", x: place(page)[0] - 1.5, y: place(page)[1] - 2, width: many * cell + 3, height: tall + 4 }, `${plural(many, "slot")} copied`));
       if (many > 0 && last_ && lane_) {
-        const says = `${plural(many, "slot")} copied`, right = Math.max(x1, x2) + fs, fits = right + wide(says, fs) < left + slot * across;
+        const right = Math.max(x1, x2) + fs, has = (text) => right + wide(text, fs) < left + slot * across, brief = `${plural(many, "slot")} copied`, long = now.wrote ? `${brief}; ${now.wrote[0]}’s table: ${now.copied[0]} → ${now.copied[1]}` : brief, says = has(long) ? long : brief, fits = has(says);
         add("copied says", "text", { class: "fac-t-small fac-pages-copied-says", x: fits ? right : Math.min(x1, x2) - fs, y: lane + 0.3 * fs, "text-anchor": fits ? "start" : "end" }, says);
       }
     }
