@@ -31,7 +31,7 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
     """
     size = 20 if presenter else FONT_SIZE
     figure, axes = new_figure(figsize=(14, 4.2) if presenter else (11, 2.85), grows=True)
-    figure.narrow, narrow_axes = new_figure(figsize=(4.9, 1.7))
+    figure.narrow, narrow_axes = new_figure(figsize=(4.9, 3.6))
     for drawn, at, shape in (
         (figure, axes, _Shape(size)),
         (figure.narrow, narrow_axes, _Shape(FONT_SIZE, narrow=True)),
@@ -43,20 +43,25 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
 
 @dataclass(frozen=True)
 class _Shape:
-    """Size of the type (points), and whether the page is narrow."""
+    """Size of the type (points), and whether the page is narrow: then S lies on P."""
 
     size: float
     narrow: bool = False
 
+    @property
+    def squares(self) -> tuple[int, int]:
+        """Squares of a peak, across and up."""
+        return (1, 2) if self.narrow else (2, 1)
+
 
 def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _Shape) -> None:
-    size, narrow = shape.size, shape.narrow
+    size, narrow, (across, up) = shape.size, shape.narrow, shape.squares
     lengths, starts = sorted({record.n for record in records}), []
     side = _side_per_row(records)
-    top = max([sqrt((limit_bytes or 0) / 2), *(side * n for n in lengths)]) or 1.0
-    room = (1.05 if narrow else 0.88) * top  # of the narrowest column: its words need it
-    left, x, gap = 0.0, 0.0, 0.12 * top
-    fused = [sqrt((r.bytes or 0) / 2) for r in records if r.method == "fused"]
+    top = up * max([sqrt((limit_bytes or 0) / 2), *(side * n for n in lengths)]) or 1.0
+    room = (0.275 if narrow else 0.88) * top  # of the narrowest column: its words need it
+    left, x, gap = 0.0, 0.0, (0.04 if narrow else 0.12) * top
+    fused = [up * sqrt((r.bytes or 0) / 2) for r in records if r.method == "fused"]
     deep = max([0.05 * top, *fused])
     for n in lengths:
         x = left
@@ -64,27 +69,27 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
         for record in (record for record in records if record.n == n):
             _draw_area(axes, record, x, side * n, top, limit_bytes, shape)
         _say(axes, str(n), (x, -_GAP * top - deep), (0, -0.75), size, va="top")
-        left += max(2 * side * n, room) + gap
-    right = max(left, 5 * top)  # four doublings: the scale stays meanwhile
+        left += max(across * side * n, room) + gap
+    right = max(left, (1.4 if narrow else 5) * top)  # four doublings: the scale stays meanwhile
     if limit_bytes and lengths:
-        wide = 2 * side * lengths[-1]
+        wide = across * side * lengths[-1]
         level = limit_bytes / wide
         axes.plot([x, x + wide], [level] * 2, color=PAGE_INK, linestyle=":", linewidth=size / 6)
-        _say(axes, f"limit {bytes_binary(limit_bytes)}", (x + wide, level), (-0.3, -0.3),
+        _say(axes, f"our limit {bytes_binary(limit_bytes)}", (x + wide, level), (-0.3, -0.3),
              size * 0.85, ha="right", va="top")  # fmt: skip
     naives = [r.bytes or r.predicted_bytes or 0 for r in records if r.method == "naive"]
     law = [b / a for a, b in pairwise(naives)]
     doubled = all(b == 2 * a for a, b in pairwise(lengths))
     if len(law) > 1 and doubled and all(abs(factor - 4) < 0.1 for factor in law):
-        at, end = (side * n for n in lengths[-2:])
-        over = 0.38 if narrow else 0.2  # the last words below it
+        at, end = (up * side * n for n in lengths[-2:])
+        over = 0.11 if narrow else 0.2  # the last words below it
         _say_law(axes, (starts[-2] + 0.12 * top, at + over * top), (x, 0.85 * end), shape)
     axes.axhline(0, color=PAGE_INK, linewidth=size / 14, zorder=0)
-    for method, up in (("naive", 0.4), ("fused", -0.3)):
-        _say(axes, method, (-gap, -_GAP * top * (up < 0)), (0, up), size * 0.85, ha="right",
-             va="bottom" if up > 0 else "top", color=text_colour(_COLOURS[method]))  # fmt: skip
+    for method, way in (("naive", 0.4), ("fused", -0.3)):
+        _say(axes, method, (-gap, -_GAP * top * (way < 0)), (0, way), size * 0.85, ha="right",
+             va="bottom" if way > 0 else "top", color=text_colour(_COLOURS[method]))  # fmt: skip
     _say(axes, "N =", (-gap, -_GAP * top - deep), (0, -0.75), size, ha="right", va="top")
-    before, below, above = (-0.78, -0.45, 1.3) if narrow else (-0.69, -0.33, 1.22)
+    before, below, above = (-0.25, -0.26, 1.1) if narrow else (-0.69, -0.33, 1.22)
     axes.set(xlim=(before * top, right), ylim=(below * top, above * top),
              aspect="equal", anchor="NW")  # fmt: skip
     axes.set_xticks([])
@@ -130,8 +135,8 @@ def _draw_area(
 
     naive, text, size = record.method == "naive", text_colour(_COLOURS[record.method]), shape.size
     n_bytes = (record.predicted_bytes if record.out_of_memory else record.bytes) or 0
-    square = tall = sqrt(n_bytes / 2)
-    wide = 2 * square  # S and P
+    square = sqrt(n_bytes / 2)  # S, and P
+    wide, tall = (square * many for many in shape.squares)
     y = 0.0 if naive else -_GAP * top - tall
     colour = hex_of(_COLOURS[record.method])
     look: dict[str, Any] = {"facecolor": colour}
@@ -151,17 +156,19 @@ def _draw_area(
     axes.add_patch(Rectangle((x, y), wide, tall, **look))
     if naive:
         inside = record.out_of_memory and (limit or 0) > n_bytes / 4
-        axes.plot([x + square] * 2, [0, tall], color=PAGE_INK, linewidth=size / 14)
-    if naive and square > 0.4 * top and (inside or not record.out_of_memory):  # scores and weights
+        middle = ([x, x + wide], [square] * 2) if shape.narrow else ([x + square] * 2, [0, tall])
+        axes.plot(*middle, color=PAGE_INK, linewidth=size / 14)
+    if naive and tall > 0.4 * top and (inside or not record.out_of_memory):  # scores and weights
         for i, name in enumerate("SP"):
             spot = (x + square * (0.5 + i), square * 0.25)
+            spot = (x + square / 2, square * (1.25 - i)) if shape.narrow else spot
             ink = PAGE_INK if record.out_of_memory else "#000000"  # on orange, whatever the page
             _say(axes, name, spot, (0, 0), size, ha="center", va="center", fontweight="bold",
                  color=ink)  # fmt: skip
     says = _short(n_bytes)
     if record.out_of_memory:
         long = f"needs {says}: out of memory"
-        says = long if 2 * side > 0.9 * top else "out of\nmemory"
+        says = long if tall > 0.45 * top else "out of\nmemory"
     over = bool(record.out_of_memory)  # its words are wider than it: they end where it ends
     if naive:
         spot, off = (x + over * wide, y + tall), (0.0, 0.45)

@@ -338,8 +338,8 @@ p_speed.reveal(
 # predict 6.51), 0.065 GB for the fused kernel (the least is 0.067; a counter may miss what
 # still lies in L2 when the kernel ends).
 #
-# Then change N below the picture: the bar's right end, the least that flash can move, runs along
-# the roof. Which marks stay where they are? (Some of them belong to later lessons.)
+# Then change N below the picture. The models appear: the right end of flash's bar, the least that
+# it can move, runs along the roof. Which marks stay where they are? (Some belong to later lessons.)
 
 # %% plot-roofline folded=true
 # @title The roofline, with two measured marks

@@ -356,7 +356,7 @@ def test_a_shared_page_is_marked_in_every_table_and_what_was_copied_is_counted(m
     assert copies.all_text_contents() == ["1 slot copied"] * 2
     across = page.locator(".fac-pages-edges").last.evaluate("n => n.getBBox().width") / 4
     for copied in copies.all():
-        assert copied.evaluate("n => n.getBBox().width") == pytest.approx(across / 16, abs=0.5)
+        assert copied.evaluate("n => n.getBBox().width") == pytest.approx(across / 16 + 3, abs=0.5)
 
 
 @pytest.mark.browser

@@ -477,7 +477,7 @@ def test_a_tape_has_a_scale_and_every_tensor_one_unit(mount):
     assert text.count("01 MB2 MB3 MB4 MB5 MB6 MB7 MB8 MB9 MB") == 1, "one scale below both tapes"
     assert text.count("128 numbers") == 2
     moved = page.locator(".fac-race-wear").all_text_contents()
-    assert moved[:5] == ["1 ×", "1 ×", "", "", "1.1 of 4 trips"]
+    assert moved[:5] == ["1 ×", "1 ×", "0 ×", "", "1.1 of 4 trips"], "V is not read yet"
     assert moved[5:] == ["0.6 ×", "4.9 ×", "4.8 ×", ""]
 
 

@@ -122,7 +122,7 @@ def test_the_title_says_how_much_is_too_much_and_each_wall_whether_it_holds(moun
     page.get_by_label("B_k").first.press("ArrowLeft")
     marks = page.locator(".fac-stage text").all_text_contents()
     assert [mark for mark in marks if mark[0] in "✓✗"] == [
-        "✗ T4", "✗ L4", "✓ A100", "✓ H100, B200",
+        "✗ T4", "✗ L4", "✓ A100-80", "✓ H100, B200",
     ]  # fmt: skip
     assert "H100, B200" in page.locator(".fac-sram-title").inner_text()
     walls = [wall.bounding_box()["x"] for wall in page.locator(".fac-sram-wall").all()]
@@ -140,13 +140,11 @@ def test_each_wall_says_what_is_left_or_over_and_the_overflow_how_much(mount):
     for width in (480, 1280):
         page = mount(SramBudget(block_q=256, block_k=256), width=width, again=True)
         said = page.locator(".fac-stage text").all_text_contents()
-        assert {"159 KiB too much", "93 KiB over" if width > 700 else "93 over"} <= set(
-            said
-        )  # of S 35 KiB are there
-        assert sum(text.startswith("S") for text in said) == 1, "S has one name, across the limit"
-        spill = page.locator(".fac-sram-spill").bounding_box()["x"]
-        size = page.locator(".fac-stage text.fac-t-chip", has_text="128 KiB").bounding_box()
-        assert size["x"] < spill < size["x"] + size["width"]
+        assert "159 KiB too much" in said
+        assert not any("over" in text for text in said), "one number says what is too much"
+        assert "Q and O 256 × 128 numbers, K and V 256 × 128; S 256 × 256; 2 bytes each" in (
+            page.inner_text(".fac")
+        ), "each size can be recomputed"
 
 
 @pytest.mark.browser
@@ -211,12 +209,3 @@ def test_what_is_too_much_has_its_brace_and_a_handle_is_seen_at_a_wall(mount, wi
         "(n) => !!(n.compareDocumentPosition(document.querySelector("
         "'.fac-sram-wall')) & Node.DOCUMENT_POSITION_PRECEDING)"
     ), "over the wall"
-    tick = page.locator(".fac-stage text", has_text="384").bounding_box()
-    for line in page.locator(".fac-sram-lead").all():
-        box = line.bounding_box()
-        assert (
-            not box
-            or box["y"] >= tick["y"] + tick["height"] - 1
-            or box["x"] > tick["x"] + tick["width"]
-            or box["x"] + box["width"] < tick["x"]
-        )

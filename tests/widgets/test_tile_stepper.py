@@ -316,11 +316,14 @@ def test_the_old_stack_shrinks_by_alpha_and_the_new_part_is_what_lies_on_the_des
     segments = page.locator("[data-fac-part=stepper-notes] .fac-edge.fac-step-bar")
     page.evaluate("facModel.set('step', 12)")
     before = float(segments.first.get_attribute("height"))
-    on_desk = tall(page, "p of key 2:") + tall(page, "p of key 3:")
+    low, high = tall(page, "p of key 2:"), tall(page, "p of key 3:")
+    assert low / high == pytest.approx(math.exp(-3), rel=1e-3), "weights, from 0 to 1"
+    assert "sum 1.05" in page.text_content(".fac-stage"), "exp(-3) + 1"
     page.evaluate("facModel.set('step', 13)")
     old, new = (float(segments.nth(i).get_attribute("height")) for i in range(2))
     assert old == pytest.approx(before * math.exp(-2), rel=1e-6)
-    assert new == pytest.approx(on_desk, rel=1e-6)
+    share = (math.exp(-3) + 1) / ((math.exp(-2) + 1) * math.exp(-2))  # beside the old sum's rest
+    assert new / old == pytest.approx(share, rel=1e-6)
     ghost = page.locator("[data-fac-part=stepper-notes] .fac-step-ghost").first
     assert float(ghost.get_attribute("height")) == pytest.approx(before, rel=1e-6)
 
@@ -569,8 +572,8 @@ def test_on_a_phone_the_words_of_the_weights_keep_off_axes_and_of_the_next_headi
     assert heading["x"] + heading["width"] + 20 < other["x"]
     axis = stage.locator(".fac-step-axis").first.bounding_box()
     assert stage.locator("text", has_text="exp(−1.302)").bounding_box()["x"] > axis["x"] + 2
-    forgotten = stage.locator("text", has_text="forgotten").last.bounding_box()
-    assert forgotten["y"] > axis["y"] + axis["height"], "no word stands where a bar can"
+    below = stage.locator("text", has_text="sum 0.552").last.bounding_box()
+    assert below["y"] > axis["y"] + axis["height"], "no word stands where a bar can"
 
 
 @pytest.mark.browser

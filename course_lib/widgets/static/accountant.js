@@ -289,6 +289,7 @@ function render({ model, el }) {
     const head = 1.8 * size, each = (tall - head) / rows.length, high = Math.min(each / 2 - 3, 0.38 * each, 2.2 * size);
     renew(clock, { height: tall, "font-size": `${size}px`, "aria-label": `Least time on ${chip}. ${rows.map((row) => `${row.l.label.textContent}: ${milliseconds(1000 * row[row.limit])}, set by ${row.limit === "overhead" ? "launches" : row.limit}`).join("; ")}.` });
     clocked((add) => {
+      const told = (s_) => (most >= 1e-3 && s_ < 1e-4 && s_ >= 1e-5 ? `${short(1000 * s_, 3)} ms` : milliseconds(1000 * s_)); // beside milliseconds in their unit
       const waits = rows.filter((row) => row.overhead > row.arithmetic).length, each_ = milliseconds(1000 * data.launch_s); // where launches stand in for arithmetic in all, its time is said once
       add("head", "text", { class: "fac-clock-head", x: 0, y: size + 1 }, `Least time${waits === rows.length && width() < 700 ? "" : ` on ${/^[AEFHILMNORSX]/.test(chip) ? "an" : "a"} ${chip}`}: the longer bar${waits ? `. A launch: ${each_}${waits === rows.length ? `; arithmetic: ${milliseconds(1000 * rows[0].arithmetic)}` : ""}` : ""}`);
       rows.forEach((row, i) => {
@@ -297,7 +298,7 @@ function render({ model, el }) {
         add(`${name} name`, "text", { class: "fac-clock-name", x: 0, y: y + high + 0.35 * size }, l.label.textContent);
         for (let k = 0; k < segments; k += 1) add(`${name} other ${k}`, "rect", { class: `fac-clock-other${launched ? " fac-launch" : ""}`, x: left + 1 + k * w, y, width: Math.max(0.5, w - (k < segments - 1 ? Math.min(3, w / 4) : 0)), height: high });
         add(`${name} bytes`, "rect", { class: `fac-clock-bytes fac-fill-${l.model.means}`, x: left + 1, y: y + high + 1, width: row.traffic * scale, height: high });
-        const say = (key, seconds, what, place) => add(`${name} ${key}`, "text", { class: seconds === row[row.limit] ? "fac-clock-longest" : "fac-clock-says", x: left + seconds * scale + 6, y: place + high / 2 + 0.35 * size }, `${what}: ${milliseconds(1000 * seconds)}`);
+        const say = (key, seconds, what, place) => add(`${name} ${key}`, "text", { class: seconds === row[row.limit] ? "fac-clock-longest" : "fac-clock-says", x: left + seconds * scale + 6, y: place + high / 2 + 0.35 * size }, `${what}: ${told(seconds)}`);
         say("says other", other, launched ? `${count} launch${count > 1 ? "es" : ""}` : "arithmetic", y);
         say("says bytes", row.traffic, "bytes", y + high + 1);
       });
@@ -349,8 +350,9 @@ function render({ model, el }) {
       if (l.whole) renew(l.whole, { x: end + 5, y: list ? 4.9 * line : px(trips[0].tall) / 2 + 5 });
       const second = trips.filter((at) => at.kind === "square")[1], fits = second && times >= 2 && second.tall === second.wide; // on the first lies the handle
       const says = fits ? [`${short(times, 3)} × the strips`, `${short(times, 3)} × strips`, `${short(times, 3)} ×`].find((text) => letter_ * text.length < px(second.wide) - 3) ?? "" : "";
-      write(l.counted, second && inside(second) ? says : "");
-      if (second) renew(l.counted, { x: px(second.x + second.wide / 2), y: px(second.y + second.tall / 2) + 5 + 1.1 * line });
+      const pair = narrow && second && !inside(second) && px(second.wide) > 2 * line; // the columns have their names below them
+      write(l.counted, pair ? "write | read" : second && inside(second) ? says : "");
+      if (second) renew(l.counted, pair ? { style: "font-size:12px;fill:var(--fac-ink);stroke:none", x: px(second.x) + 2, y: px(extent(trips.filter((at) => at.kind === "square"), "y")) + 0.85 * line } : { style: "", x: px(second.x + second.wide / 2), y: px(second.y + second.tall / 2) + 5 + 1.1 * line });
     }
     /** A lane's trips; the lower bound leaves the place where the others have S, unless S is small beside them. */
     function trips(l, at) {
@@ -428,7 +430,7 @@ function render({ model, el }) {
     write(legend, `${values.H * get("layers") > 1 ? `Bytes: ${heads}${get("layers") > 1 ? ` of ${get("layers")} layers` : ""}. Areas: one head` : "Bytes and areas: one head"}. ${strips ? "Squares: S and P, N × N numbers, left written, right read. Strips: " : ""}Q, K, V and O, N × d.`);
     if (shown.scale && shown.scale !== scale && shown.width === whole) zoom(shown.scale / scale, shown.n * scale);
     shown = { ...shown, scale, n: shape.n, width: whole };
-    return Math.round((1.8 + 2.5 * lanes.length) * (big ? 16 : 13)) + free;
+    return Math.round((1.8 + (narrow ? 3 : 2.5) * lanes.length) * (big ? 16 : 13)) + free;
   }
 
   /** From the old scale to the new one, the ruler with all areas; what S was stays as an outline. */

@@ -162,10 +162,10 @@ function render({ model, el }) {
     const tall = (large ? 1.2 : fs > 20 ? 1.5 : 1.8) * fs, gap = large ? 2 : (numbered ? 1.15 : 2) * fs;
     let y = 0;
     cards((add) => {
-      const top = (y = drawTables(add, now, name, names, width, fs, half)), says = (many, each, none) => `${many} × ${each} = ${many * each} slots held, ${none} empty (${percent(none, many * each)})`;
+      const top = (y = drawTables(add, now, name, names, width, fs, half)), shared = c.tokens - c.slots + c.empty, says = (many, each, none) => `${many} × ${each} = ${many * each} slots held, ${none} empty (${percent(none, many * each)})`;
       const blocks = [", room for the longest text", ""].map((tail) => `In one block of ${get("reserve")} each${tail}`);
       const two = (key, x, at, one, other) => [one, other].forEach((text, i) => add(`${key} ${i}`, "text", { class: i ? "fac-t-small" : "fac-t-name", x, y: at + (1.2 + 1.25 * i) * fs }, text));
-      two("in pages", 1, top, `In pages of ${size}`, `${says(c.pages, size, c.empty)}; ${plural(pages() - c.pages, "page")} free`);
+      two("in pages", 1, top, `In pages of ${size}`, `${says(c.pages, size, c.empty)}; ${shared ? `${shared} shared count once` : `${plural(pages() - c.pages, "page")} free`}`);
       y += (numbered ? 5.7 : 4.1) * fs;
       memory((add_) => (y = drawPages(add_, now, c, name, names, { left, top: y, tall, gap, slot, across, large }, fs)));
       const x = half ? width / 2 + fs : left, at = half ? top : y + fs, r = get("reserve");
@@ -328,9 +328,9 @@ function render({ model, el }) {
       add(`copy ${now.copied}`, "path", { class: "fac-pages-copy", pathLength: 1, d: `M${x1} ${from}V${lane}H${x2}V${tip + (down ? -head : head)}` });
       add("tip", "path", { class: "fac-pages-copy-tip", d: `M0 0L${-head} ${-0.7 * head}V${0.7 * head}z`, transform: `translate(${x2} ${tip}) rotate(${down ? 90 : -90})` });
       const op = get("operations").at(-1), many = replayed ? now.wrote?.[2] : op?.[0] === "append" && (now.lengths[op[1]] - op[2]) % size;
-      if (many > 0) now.copied.forEach((page, i) => add(`copies ${i}`, "rect", { class: "fac-pages-copies", x: place(page)[0], y: place(page)[1] - 2, width: many * cell, height: tall + 4 }, `${plural(many, "slot")} copied`));
+      if (many > 0) now.copied.forEach((page, i) => add(`copies ${i}`, "rect", { class: "fac-pages-copies", x: place(page)[0] - 1.5, y: place(page)[1] - 2, width: many * cell + 3, height: tall + 4 }, `${plural(many, "slot")} copied`));
       if (many > 0 && last_ && lane_) {
-        const says = `${plural(many, "slot")} copied`, right = Math.max(x1, x2) + fs, fits = right + wide(says, fs) < left + slot * across;
+        const right = Math.max(x1, x2) + fs, has = (text) => right + wide(text, fs) < left + slot * across, brief = `${plural(many, "slot")} copied`, long = now.wrote ? `${brief}; ${now.wrote[0]}’s table: ${now.copied[0]} → ${now.copied[1]}` : brief, says = has(long) ? long : brief, fits = has(says);
         add("copied says", "text", { class: "fac-t-small fac-pages-copied-says", x: fits ? right : Math.min(x1, x2) - fs, y: lane + 0.3 * fs, "text-anchor": fits ? "start" : "end" }, says);
       }
     }

@@ -4,7 +4,7 @@ function render({ model, el }) {
   const options = model.get("options");
   const said = h("div", { role: "status", "aria-live": "polite" });
   const entry = options.length ? choice(model, options) : number(model, (text) => (said.textContent = text));
-  const button = h("button", { type: "button", class: "fac-act", onclick: keep });
+  const button = h("button", { type: "button", class: "fac-act", onclick: keep }, "Keep my prediction");
 
   function keep() {
     const answer = entry.read();
@@ -14,7 +14,7 @@ function render({ model, el }) {
   }
 
   const ready = () => {
-    write(button, (button.disabled = entry.empty()) ? (options.length ? "Choose one first" : "Guess first") : "Keep my prediction");
+    button.disabled = entry.empty();
     if (model.get("answer") == null) write(said, "");
   };
 
@@ -132,7 +132,7 @@ function number(model, say) {
     rule.classList.add("fac-kept");
   };
   place(NaN);
-  return { node, read, show, hint: `Drag the flag, or type a number${byTouch() ? "" : " and press Enter"}.`, empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
+  return { node, read, show, hint: `Drag the flag, or type a number${byTouch() ? "" : " and press Enter"}. Each long tick is 10 times the one before.`, empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
 }
 
 function enter(input, act) {

@@ -30,7 +30,7 @@ function verdict(right, ...text) {
 function choices(model) {
   const options = model.get("options");
   const several = options.filter((option) => option.right).length > 1;
-  const name = freshId("quiz"), HINT = byTouch() ? (several ? "More than one is right: tap them, then check." : "Tap one, and it is checked.") : several ? "More than one is right: press them, or type their letters; then check." : "A press is your answer. Or type a letter and press Enter.";
+  const name = freshId("quiz"), HINT = byTouch() ? (several ? "More than one is right: tap them, then check." : "Tap one, and it is checked.") : several ? "More than one is right: press them, or type their letters; then check." : "Press one to have it checked, or type its letter and Enter.";
   const how = h("p", { class: "fac-how" }, HINT);
   let moving = false;
   const moves = () => {

@@ -136,7 +136,7 @@ function render({ model, el }) {
       for (const [t, node] of Object.entries(lane.wearText)) {
         const size = t === "s" ? lane.scores : race.box.n * race.box.d * b() * ("qo".includes(t) && get("decode") ? 1 / race.box.n : 1), times = (lane.reads[t] ?? 0) / size;
         const many = times < 10 ? Number(times.toFixed(1)) : short(times, 3);
-        write(node, times < 0.05 || t === "o" ? "" : t === "s" ? `${many} of ${lane.trips} trips` : `${many} ×`);
+        write(node, !clock || t === "o" || (t === "s" && times < 0.05) ? "" : t === "s" ? `${many} of ${lane.trips} trips` : `${many} ×`);
       }
       write(lane.timesText, clock ? `read so far${Object.values(lane.wear).some((times) => times > 1) ? "; a stripe: once more" : ""}` : `N = ${race.box.n}, d = ${race.box.d}, ${b()} bytes each`);
       if (lane.slotText) write(lane.slotText, lane.current?.tensor.toUpperCase() ?? "");

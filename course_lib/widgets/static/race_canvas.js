@@ -101,10 +101,11 @@ function raceCanvas(get) {
     const H = Math.min(big ? (caches ? 180 : 350) : count === 1 ? 300 : stacked ? 106 : caches ? 225 : 228, (lw - 11.6 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base, wear = 2.1 * fs;
     const headH = (caches ? 3.4 : 2.3) * fs, panelH = H + 4.8 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 2.5 * fs);
     const tape = 1.8 * fs, thin = caches ? 0.65 * fs : 0, rows = stacked ? count : 1, tops = rows * (laneH + 0.6 * fs) + 0.2 * fs;
-    let y = tops;
+    const first = stacked && count > 1, each = tape + (caches ? thin + 1.9 * fs : 0.2 * fs), tapes = first ? count * each + 1.8 * fs + 3.5 * fs + 2 * fs : 0; // on a phone the question's tapes come first
+    let y = first ? 0 : tops;
     race.lanes.forEach((lane, i) => {
       lane.x = stacked ? 0 : i * (lw + gap);
-      lane.y = stacked ? i * (laneH + 0.6 * fs) : 0;
+      lane.y = stacked ? tapes + i * (laneH + 0.6 * fs) : 0;
       lane.panel = lane.y + headH;
       lane.l2 = lane.panel + panelH + 0.4 * fs;
       lane.desk = lane.l2 + 3.8 * fs;
@@ -112,7 +113,7 @@ function raceCanvas(get) {
       lane.rise = i === count - 1 && count > 1 ? (stacked ? 3.2 : 2.4) * fs : 0; // the flag's row; where it is narrow the name has one of its own
       lane.bill = y + (lane.rise ? 0.3 : 1.5) * fs + lane.rise;
       lane.named = lane.bill - (lane.rise && stacked ? 2.4 : 0.45) * fs;
-      y = lane.bill + tape + (caches ? thin + 1.9 * fs : 0.2 * fs);
+      y = lane.bill + each;
       lane.scores = n * (get("decode") ? 1 : n) * b();
       const queries = get("decode") ? 1 : n;
       let x = lane.x + Math.max(0.9 * fs, 1.3 * fs - (d * scale) / 2);
@@ -125,7 +126,7 @@ function raceCanvas(get) {
         x += w + free + gaps[t];
       }
     });
-    race.box = { width, stacked, fs, lw, tw, n, d, base, scale, H, panelH, wear, deskH, tape, thin, low: y, pixels: Math.min(2, devicePixelRatio || 1), zoom: H / 512, height: y + 1.5 * fs };
+    race.box = { width, stacked, fs, lw, tw, n, d, base, scale, H, panelH, wear, deskH, tape, thin, low: y, pixels: Math.min(2, devicePixelRatio || 1), zoom: H / 512, height: first ? tapes + tops - 0.8 * fs : y + 1.5 * fs };
   }
   const wall = () => ((chip().shared / b()) * race.box.zoom ** 2) / race.box.deskH;
   const slot = (rows, cols) => (rows * cols * race.box.zoom ** 2) / race.box.deskH;
@@ -171,7 +172,7 @@ function raceCanvas(get) {
     laid.clearRect(0, 0, race.box.width, race.box.height);
     for (const lane of race.lanes) {
       Object.assign(lane, { done: 0, reads: {}, wear: {}, moved: 0, least0: 0, written: 0 });
-      for (const t of "qkv") paint(laid, t, lane.at[t].x, lane.at[t].y, lane.at[t].w, lane.at[t].h);
+      for (const t of "qkv") paint(laid, t, lane.at[t].x, lane.at[t].y, lane.at[t].w, lane.at[t].h, 0.3); // pale until it is read
     }
   }
   /** Lay an event that is over onto the layer: the byte on the tape, the tile stored, the row worn. */
@@ -189,6 +190,10 @@ function raceCanvas(get) {
     } else if (t !== "s") { // a lamella for each time that a row is read again
       const key = t + e.rows[0], again = (lane.wear[key] ??= 0), most = race.box.wear, pitch = Math.min(5, most / Math.max(1, Math.ceil(get("n") / get("block_q")) - 1));
       lane.wear[key] += 1;
+      if (!again) {
+        laid.clearRect(p.x, p.y, p.w, p.h);
+        paint(laid, t, p.x, p.y, p.w, p.h);
+      }
       if (again) paint(laid, t, lane.at[t].x + lane.at[t].w + 1 + Math.min(most, (again - 1) * pitch), p.y, Math.max(0.5, pitch * 0.78), Math.max(0.5, p.h - 0.5));
     }
   }

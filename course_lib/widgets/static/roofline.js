@@ -15,6 +15,9 @@ export const attainable = (x, chip) => Math.min((x * chip.hbm_gb_per_s) / 1e3, c
 /** FLOPs per byte, whole from 10 on: 4096 stands on the tick 4k. */
 const count = (x) => (x >= 10 ? String(Math.round(x)) : short(x, 3));
 
+/** The largest 1, 2 or 5 times a power of ten that is no more. */
+const round125 = (x) => [5, 2, 1].map((m) => m * 10 ** Math.floor(Math.log10(x))).find((y) => y <= x);
+
 /** The middle of the widest gap between places. */
 const widest = (places) => places.sort((a, b) => a - b).slice(1).map((b, i) => [b - places[i], (b + places[i]) / 2]).reduce((a, b) => (b[0] > a[0] ? b : a))[1];
 
@@ -64,24 +67,23 @@ function render({ model, el }) {
     const here = (m) => m.n === now.n && m.gpu === get("gpu"), marks = get("marks").filter(here);
     write(points, marks, ridge, chip);
 
-    const xs = [...points.map((p) => p.x), ...marks.map((m) => m.intensity)].map(Math.log2), ys = [...points.map((p) => p.y), ...marks.map((m) => m.tflops)].map(Math.log10);
-    const cached = marks.filter((m) => m.loads), bound = (m) => attainable(m.loads, chip); // then the picture is theirs, and near
-    if (cached.length) axes = { left: Math.floor(Math.min(...cached.map((m) => Math.log2(m.loads))) - 0.4), right: Math.ceil(Math.max(Math.log2(ridge), ...xs.slice(points.length)) + 0.5), low: Math.floor(Math.min(...cached.map((m) => Math.log10(Math.min(m.tflops, bound(m)))))), high: Math.log10(chip.tflops_half) + 0.12 };
+    const xs = points.map((p) => Math.log2(p.x)), ys = points.map((p) => Math.log10(p.y));
+    const bound = (m) => attainable(m.loads, chip); // what was measured has the picture to itself, and near
+    if (marks.length) axes = { left: Math.floor(Math.min(...marks.map((m) => (m.loads ? Math.log2(m.loads) - 0.4 : Math.log2(m.intensity) - (width < ROOFS ? 1.2 : 2))))), right: Math.ceil(Math.max(Math.log2(ridge) + 1, ...marks.map((m) => Math.log2(m.intensity) + (!m.loads ? 1 : width < ROOFS ? 2.6 : 2)))), low: Math.log10(round125(Math.min(...marks.map((m) => Math.min(m.tflops, m.loads ? bound(m) : Infinity))) / 2)), high: Math.log10(chip.tflops_half) + 0.12 };
     else if (!axes || !picture.svg.facHeld) axes = { left: Math.floor(Math.min(-1, ...xs)), right: Math.ceil(Math.max(14, ...xs)), low: Math.floor(Math.min(0, ...ys)), high: Math.log10(chip.tflops_half) + 0.12 };
-    const { left, right, low, high } = axes, from = 2.7 * fs, top = 2.3 * fs, floor = top + Math.max((cached.length ? (width < ROOFS ? 30 : 21) : 17) * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
+    const { left, right, low, high } = axes, from = 2.7 * fs, top = 2.3 * fs, floor = top + Math.max((width < ROOFS ? (marks.length ? 27 : 20) : marks.length ? 21 : 17) * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
     const X = (v) => from + ((end - from) * (Math.log2(v) - left)) / (right - left);
     const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
 
     const dial = view === VIEWS.dial, long = width >= ROOFS, knobs = marks.length ? [] : view.knobs, held = knobs.map(([, i]) => points[i]), peak = Y(chip.tflops_half), flat = `${long ? "arithmetic's roof" : "roof"}: ${chip.tflops_half} TFLOP/s`;
-    // No tick under a handle; beside what was timed, of one size, no other problem.
-    const free = cached.length ? [] : points.filter((p, i) => (held.includes(p) || held.every((h) => h.x !== p.x)) && (dial || !marks.length || i !== view.decode));
-    fields.block_q.node.hidden = cached.length > 0; // it would move nothing
-    const mid = 2 ** (cached.length ? widest([left, ...cached.map((m) => Math.log2(m.loads)), Math.log2(ridge)]) : left + (long ? 0.39 : 0.33) * (Math.log2(ridge) - left)); // between the stems
-    const slope = { x: X(mid), y: Y(attainable(mid, chip)) - (dial ? 1.1 : 0.8) * fs, angle: Math.atan2(Y(8) - Y(4), X(8) - X(4)), text: `${long ? "memory's roof: " : cached.length ? "HBM: " : right > 14 ? "" : "memory: "}${chip.hbm_gb_per_s} GB/s` };
+    const free = marks.length ? [] : points.filter((p) => held.includes(p) || held.every((h) => h.x !== p.x)); // no tick under a handle
+    fields.block_q.node.hidden = marks.length > 0; // it would move nothing
+    const mid = 2 ** (marks.length ? widest([left, ...marks.map((m) => Math.min(Math.log2(m.loads ?? m.intensity), Math.log2(ridge))), Math.log2(ridge)]) : left + (!dial ? (long ? 0.39 : 0.33) : Math.log2(held[0].x) - left > 0.4 * (Math.log2(ridge) - left) ? 0.25 : 0.62) * (Math.log2(ridge) - left)); // between the stems
+    const slope = { x: X(mid), y: Y(attainable(mid, chip)) + (dial ? 1.6 : -0.8) * fs, angle: Math.atan2(Y(8) - Y(4), X(8) - X(4)), text: `${long ? "memory's roof: " : marks.length ? "HBM: " : right > 14 ? "" : "memory: "}${chip.hbm_gb_per_s} GB/s` };
     under((add) => {
       add("memory side", "rect", { class: "fac-roof-side", x: from, y: top, width: Math.max(0, X(ridge) - from), height: floor - top });
-      grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, marks.length, cached.length);
+      grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs }, marks);
       add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${peak}V${floor}` });
       add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
       add("flat", "text", { class: "fac-t-small", x: end, y: peak - (dial ? 2.2 : 1) * fs, "text-anchor": "end" }, flat); // over the numbers of the dots, over a name
@@ -90,39 +92,55 @@ function render({ model, el }) {
       const foot = !dial || width >= ROOMY, sides = [[`← memory sets the pace`, foot ? X(ridge) - 6 : from + 0.6 * fs, foot ? -1 : 1, (dial ? 0.6 : 1) * (X(ridge) - from)], ["arithmetic sets the pace →", X(ridge) + 6, 1, end - X(ridge)]];
       const level = foot ? floor - (dial ? 1.6 : 0.5) * fs : top + (dial ? 0.5 : 0.6) * (floor - top), pace = sides.map(([text, , , room]) => (wide(text, fs) < room ? [text] : [text.split(" sets")[0], `sets${text.split(" sets")[1]}`]));
       sides.forEach(([, x, way], i) => pace[i].forEach((text, j) => add(`side ${i} ${j}`, "text", { class: "fac-roof-where", x, y: (i || foot ? level : top + 1.4 * fs) + (foot ? j + 1 - pace[i].length : j) * LINE * fs, "text-anchor": way < 0 ? "end" : "start" }, text)));
-      if (dial && foot) add("close", "text", { class: "fac-t-soft", x: X(ridge) + 6, y: peak + 5.2 * fs }, "here dots close up: more queries are more bytes of Q and O, too");
       if (!dial) {
         const balance = [`ridge, the balance point: ${short(ridge, 3)} FLOP for each byte`, `ridge: ${short(ridge, 3)} FLOP/byte`].find((text) => 7 * text.length < end - X(ridge));
-        if (balance && (long || marks.length)) add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: level - (LINE * pace[1].length + 0.1) * fs }, balance); // on a phone it is in the title
+        if (balance) add("ridge name", "text", { class: "fac-t-small", x: X(ridge) + 6, y: level - (LINE * pace[1].length + 0.1) * fs }, balance);
       }
     });
     over((add) => {
       const [least, most] = view.bar.map((i) => points[i].x);
       if (dial) stops(add, points, { X, Y, fs, ridge, chip });
-      else if (!cached.length) add("bar", "polyline", { class: "fac-roof-bar", points: roof(least, most) }, "flash lies between its two bounds");
+      else if (!marks.length) add("bar", "polyline", { class: "fac-roof-bar", points: roof(least, most) }, "flash lies between its two bounds");
       free.forEach((p) => held.includes(p) || add(`point ${p.label}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.55 * fs}v${1.1 * fs}` }));
-      const diamond = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`;
-      marks.forEach((m, i) => { // timed up, the bytes of HBM counted across
-        const [x, y] = [X(m.intensity), Y(m.tflops)];
-        if (m.loads) saved(add, m, i, { from: [X(m.loads), Y(bound(m))], to: [x, y], fs, long, diamond, most: bound(m), left: from });
-        else add(`gap ${i}`, "path", { class: "fac-roof-gap", d: `M${x} ${y}V${Y(attainable(m.intensity, chip))}` });
-        add(`mark ${i}`, "path", { class: `fac-measured fac-roof-of-${meant(m)}`, d: diamond(x, y, 0.62 * fs) }, m.label);
-      });
-      name(add, free, marks, { X, Y, fs, ridge, width, from, end, slope });
+      if (marks.length) measured(add, marks, { X, Y, fs, long, chip, ridge, from, end });
+      name(add, free, { X, Y, fs, ridge, width, from, end, slope });
       knobs.forEach(([trait, i]) => hold(add, trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x)));
     });
-    return floor + 2.9 * fs;
+    return floor + (marks.length ? 4.2 : 2.9) * fs;
   }
 
-  /** From where a kernel would be, if every load went to HBM, to where it is: as many times fewer bytes as the arrow is long. */
-  function saved(add, m, i, { from, to, fs, long, diamond, most, left }) {
-    const [dx, dy] = [to[0] - from[0], to[1] - from[1]], angle = Math.atan2(dy, dx), at = (share) => `${from[0] + share * dx} ${from[1] + share * dy}`;
-    const text = `${Math.round(m.intensity / m.loads)} × fewer bytes${long ? " from HBM" : ""}`, bound = [`all ${short(gb(m.loads), 3)} GB${long ? " from HBM" : ""}:`, `at most ${short(most, 3)}${long ? " TFLOP/s" : ""}`], room = from[0] - left > Math.max(...bound.map((line) => wide(line, fs)));
-    const size = Math.hypot(dx, dy), end = 1 - (0.9 * fs) / size, mid = long ? 0.5 : 0.57, wing = (turn) => `L${to[0] - 0.9 * fs * Math.cos(angle) - 0.7 * fs * Math.cos(angle + turn)} ${to[1] - 0.9 * fs * Math.sin(angle) - 0.7 * fs * Math.sin(angle + turn)}`;
-    add(`saved ${i}`, "path", { class: `fac-roof-saved fac-roof-${meant(m)}`, d: `M${at(0)}L${at(end)}${wing(0.5)}M${at(end)}${wing(-0.5)}` }, text);
-    add(`counted ${i}`, "path", { class: "fac-roof-counted", d: diamond(...from, 0.5 * fs) }, m.label);
-    add(`fewer ${i}`, "text", { class: "fac-t-name fac-t-small", "text-anchor": "middle", transform: `translate(${at(mid)}) rotate(${(angle * 180) / Math.PI}) translate(0 ${-0.5 * fs})` }, text);
-    bound.forEach((line, j) => add(`most ${i} ${j}`, "text", { class: "fac-t-small", x: from[0] + (room ? -0.8 : 0.7) * fs, y: from[1] + (room ? 1.2 * j - 1.3 : 1.1 + 1.2 * j) * fs, "text-anchor": room ? "end" : "start" }, line));
+  /** What was measured: its speed up, the bytes that HBM moved across; what is missing to its roof, or what it would be if every load went to HBM. */
+  function measured(add, marks, { X, Y, fs, long, chip, ridge, from, end }) {
+    const diamond = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`, bold = `fac-t-name${long ? "" : " fac-t-small"}`, small = "fac-t-small";
+    const unit = long ? " TFLOP/s" : "", edges = {};
+    for (const m of [...marks].sort((a, b) => b.tflops - a.tflops)) {
+      const [x, y] = [X(m.intensity), Y(m.tflops)], roof = attainable(m.intensity, chip), flat = m.intensity >= ridge, key = m.label, colour = `fac-roof-${meant(m)}`;
+      const share = `${Math.round((100 * m.tflops) / roof)} % of ${short(roof, 3)}`, title = long ? m.label : m.label.replace(/, measured$/, "").replace(/^(rung \d+),.*/, "$1");
+      const write = (id, lines, at, anchor, row) => lines.forEach(([text, cls], j) => add(`${id} ${key} ${j}`, "text", { class: cls, x: at, y: row + (0.3 + LINE * j) * fs, "text-anchor": anchor }, text));
+      const clear = (side, row, lines) => { // names of one side stand one below another
+        const free = Math.max(row, edges[side] ?? 0);
+        edges[side] = free + LINE * lines.length * fs;
+        return free;
+      };
+      if (m.loads) { // along: as many times fewer bytes; then up, or down, to the speed that was timed
+        const [left, low] = [X(m.loads), Y(attainable(m.loads, chip))], tip = y + Math.sign(low - y) * 0.75 * fs, w = 0.45 * fs * Math.sign(low - y);
+        const fewer = `${Math.round(m.intensity / m.loads)} × fewer bytes${long ? " from HBM" : ""}`, most = `at most ${short(attainable(m.loads, chip), 3)}`, lines = [[title, bold], [`${short(m.tflops, 3)} TFLOP/s`, bold], [`${share}${unit}`, small]];
+        add(`saved ${key}`, "path", { class: `fac-roof-saved ${colour}`, d: `M${left} ${low}H${x}V${tip}m${-0.45 * fs} ${w}l${0.45 * fs} ${-w}l${0.45 * fs} ${w}` }, fewer);
+        add(`counted ${key}`, "path", { class: "fac-roof-counted", d: diamond(left, low, 0.5 * fs) }, m.label);
+        write("fewer", [[fewer, `fac-t-name ${small}`]], x - 0.8 * fs, "end", low - 0.9 * fs);
+        write("moved", [[`${short(gb(m.loads), 3)} → ${short(gb(m.intensity), 3)} GB`, small]], x - 0.8 * fs, "end", low + 1.1 * fs);
+        const room = !long && left - from > wide(most, fs); // above the slope, or below it
+        write("most", room ? [[most, small], ["TFLOP/s", small]] : [[`${most} TFLOP/s`, small]], left + (room ? -0.8 : 0.2) * fs, room ? "end" : "start", low + (room ? -1.4 : long ? 1.3 : 2.3) * fs);
+        write("name", lines, x + 1.1 * fs, "start", clear("right", y, lines));
+      } else {
+        const lines = [[`${title}: ${short(m.tflops, 3)} TFLOP/s`, bold], [`at ${short(m.intensity, 3)} FLOP/byte`, small]];
+        const at = flat ? Math.min(x + 0.6 * fs, end) : x - 0.6 * fs, up = Y(roof);
+        add(`gap ${key}`, "path", { class: `fac-roof-gap ${colour}`, d: `M${x} ${y}V${up}` }, share);
+        write("share", [[`${share}${unit}`, bold]], x + (flat ? -0.8 : 0.8) * fs, flat ? "end" : "start", (y + up) / 2);
+        write("name", lines, at, flat ? "end" : "start", clear(flat, y + 1.5 * fs, lines));
+      }
+      add(`mark ${key}`, "path", { class: `fac-measured fac-roof-of-${meant(m)}`, d: diamond(x, y, 0.62 * fs) }, m.label);
+    }
   }
 
   const places = (trait) => ({ n: LENGTHS, block_q: BLOCKS })[trait] ?? powersOfTwo(1, get("n"));
@@ -130,9 +148,9 @@ function render({ model, el }) {
   const hold = (add, trait, p, { X, Y, fs }, choose) =>
     add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: X(p.x), cy: Y(p.y), r: 0.52 * fs, "data-handle": trait }, `drag: ${LABELS[trait][0]}`, (x) => put(model, { [trait]: choose(x) }));
 
-  function grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, width }, timed, cached) {
-    const decades = Array.from({ length: Math.floor(high) - low + 1 }, (_, i) => 10 ** (low + i)), fine = high - low < 2 ? [1, 2, 5] : [1];
-    for (const y of decades.flatMap((decade) => fine.map((m) => m * decade)).filter((y) => y <= 10 ** high)) {
+  function grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs }, marks) {
+    const first = Math.floor(low), decades = Array.from({ length: Math.floor(high) - first + 1 }, (_, i) => 10 ** (first + i)), fine = high - low < 2 ? [1, 2, 5] : [1];
+    for (const y of decades.flatMap((decade) => fine.map((m) => m * decade)).filter((y) => y >= 0.99 * 10 ** low && y <= 10 ** high)) {
       add(`y ${y}`, "path", { class: "fac-axis", d: `M${from} ${Y(y)}H${end}` });
       add(`y tick ${y}`, "text", { class: "fac-t-soft", x: from - 6, y: Y(y) + 0.3 * fs, "text-anchor": "end" }, String(y));
     }
@@ -142,7 +160,8 @@ function render({ model, el }) {
       add(`x tick ${p}`, "text", { class: "fac-t-soft", x: X(2 ** p), y: floor + 1.2 * fs, "text-anchor": p === right ? "end" : "middle" }, p >= 10 ? `${2 ** (p - 10)}k` : String(2 ** p));
     }
     add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, `FLOP per byte (log${view === VIEWS.dial ? `, ${get("n")} keys` : ""}): more reuse of each byte →`);
-    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log${cached ? `, from ${10 ** low}` : ""})${timed ? `; ◆ measured${cached ? ", ◇ if every load went to HBM" : ` at N = ${get("n")}`}` : view === VIEWS.dial ? "; ● to ●: twice the queries" : ", at most"}`);
+    if (marks.length) add("flops", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 3.8 * fs, "text-anchor": "middle" }, `${marks.length > 1 ? "each does" : "it does"} 4 × ${get("heads") * get("batch")} heads × ${get("n")}² × ${get("d")} = ${short(flops() / 1e12, 3)} TFLOP`);
+    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log${marks.length ? `, from ${Math.round(10 ** low)}); ◆ measured${marks.some((m) => m.loads) ? ", ◇ if every load went to HBM" : ` at N = ${get("n")}`}` : view === VIEWS.dial ? "); each ●: twice the queries" : "), at most"}`);
   }
 
   /** How far the handle is from the ridge, along the axis. */
@@ -160,39 +179,34 @@ function render({ model, el }) {
     const named = at.filter(({ queries, x }) => (x < ridge ? Math.log2(queries) % 2 === 0 : true) && Math.abs(X(x) - X(points[1].x)) > fs);
     let edge = Infinity;
     for (const { queries, x } of named.reverse()) { // from the last: it is where prefill begins
-      const flat = x > ridge, text = manyQueries(queries), room = wide(text, 0.8 * fs), left = !flat && X(x) + room + fs > X(ridge); // not across the line of the balance
+      const flat = x > ridge, text = manyQueries(queries), room = wide(text, 0.8 * fs);
       if (flat && X(x) + room / 2 > edge) continue; // there the dots are closer
       edge = X(x) - room / 2 - 0.5 * fs;
-      add(`stop ${queries}`, "text", { class: "fac-t-soft", x: X(x) + (flat ? 0 : left ? -0.6 : 0.5) * fs, y: Y(attainable(x, chip)) + (flat ? -0.85 : left ? -0.1 : 0.95) * fs, "text-anchor": flat ? "middle" : left ? "end" : "start" }, text);
+      add(`stop ${queries}`, "text", { class: "fac-t-soft", x: X(x) - (flat ? 0 : 0.6 * fs), y: Y(attainable(x, chip)) - (flat ? 0.85 : 0.1) * fs, "text-anchor": flat ? "middle" : "end" }, text);
     }
   }
 
   /** Names beside what they name, in lines; what has no room on its own side stands beyond the line of the balance, at the end of a thin line. */
-  function name(add, points, marks, at) {
+  function name(add, points, at) {
     const { fs } = at;
-    for (const l of laid(points, marks, at)) {
+    for (const l of laid(points, at)) {
       if (l.lead) add(`lead ${l.key}`, "path", { class: `fac-roof-lead fac-roof-${l.colour}`, d: l.lead });
       l.lines.forEach(([text, cls, names], i) => add(`name ${l.key} ${i}`, "text", { class: cls, ...(names && { "data-names": names }), ...(!i && l.point >= 0 && { "data-point": l.point }), ...(l.ends ? { x: l.left + l.size, "text-anchor": "end" } : { x: l.left }), y: l.row + (0.3 + LINE * i) * fs }, text));
     }
   }
 
   /** Where names stand: left of a point above the slope, right of it below; on the flat roof, under it. */
-  function laid(points, marks, { X, Y, fs, ridge, width, from, end, slope }) {
+  function laid(points, { X, Y, fs, ridge, width, from, end, slope }) {
     const chip = data.gpus[get("gpu")], peak = Y(chip.tflops_half), long = width >= ROOFS, beyond = X(ridge) + 0.8 * fs, balance = X(ridge) - 8;
     const falls = Math.tan(slope.angle), half = wide(slope.text, 0.4 * fs), tall = (l) => LINE * (l.lines.length - 1) * fs;
     const sized = (l) => ({ ...l, size: Math.max(...l.lines.map(([text, cls]) => wide(text, (!/name/.test(cls) ? 0.82 : /small/.test(cls) ? 0.88 : /says/.test(cls) ? 0.96 : 1.04) * fs))) });
-    const twice = (p) => !long && marks.some((m) => Math.abs(X(m.intensity) - X(p.x)) < 0.6 * fs); // the mark below bears its name
-    const all = [...points.filter((p) => !twice(p)).map((p) => told(p, { long, X, Y, marks, ridge })), ...marks.map((m) => timed(m, { long, X, Y, chip, ridge, least: intensity(listed[LEAST] ?? listed[0], shape()) }))].map(sized);
+    const all = points.map((p) => sized(told(p, { long, X, Y, ridge })));
     const led = (l) => ({ side: "beyond", led: true, ends: false, left: Math.min(beyond, end - l.size), y: Math.max(l.y, peak + 1.5 * fs) });
     for (const l of all) {
       const onLeft = l.x - 1.1 * fs - l.size, base = l.y - 0.35 * fs, met = onLeft < slope.x + half * Math.cos(slope.angle) && base + 0.6 * fs > slope.y - half * Math.abs(Math.sin(slope.angle)) - 0.6 * fs;
-      if (l.flat && !l.bold && marks.some((m) => Math.abs(X(m.intensity) - l.x) < fs)) Object.assign(l, { side: "beyond", left: l.x - 0.9 * fs - l.size, ends: true, y: peak + 1.5 * fs });
-      else if (l.flat) Object.assign(l, { side: "beyond", ends: l.bold && l.x + l.size / 2 > end, left: !long && !l.bold ? beyond : Math.max(beyond, Math.min(l.x - l.size / 2, end - l.size)), y: (long || l.bold ? Math.max(l.y, peak) : peak) + (l.arrow ? 2.5 : 1.6) * fs });
-      else if (l.bold) { // below its mark, and below the slope at its left end
-        const left = Math.max(from + 4, Math.min(l.x - 0.6 * fs, balance - l.size)), y = Math.max(l.y + 1.7 * fs, l.roof + falls * (left - l.x) + 1.4 * fs);
-        Object.assign(l, { side: "below", left, y, lead: y > l.y + 2.4 * fs ? `M${l.x} ${l.y + 0.7 * fs}V${y - 0.7 * fs}` : "" });
-      } else {
-        const sides = { left: onLeft > from - 0.9 * fs && !met, below: l.x + 1.1 * fs + l.size < balance };
+      if (l.flat) Object.assign(l, { side: "beyond", left: !long ? beyond : Math.max(beyond, Math.min(l.x - l.size / 2, end - l.size)), y: (long ? Math.max(l.y, peak) : peak) + 1.6 * fs });
+      else {
+        const sides = { left: onLeft > from && !met, below: l.x + 1.1 * fs + l.size < balance };
         const side = (view === VIEWS.kernels && (long || l.handle) ? ["left", "below"] : ["below", "left"]).find((name) => sides[name]);
         Object.assign(l, side === "left" ? { side, left: onLeft, ends: true, y: base } : side ? { side, left: l.x + 1.1 * fs, y: l.y + 0.45 * fs } : led(l));
       }
@@ -204,12 +218,10 @@ function render({ model, el }) {
       if (y < 1.8 * fs) Object.assign(l, led(l)); // out of the picture
       else foot = (l.y = y) - 1.25 * fs;
     }
-    const marked = marks.map((m) => ({ x: X(m.intensity), y: Y(m.tflops) })); // a name makes room for a mark
-    const hits = (l) => marked.some((m) => m.x > l.left - fs && m.x < l.left + l.size + 0.6 * fs && m.y > l.y - 1.1 * fs && m.y < l.y + tall(l) + 1.1 * fs);
     for (const side of ["beyond", "below"]) {
       let edge = 0;
       for (const l of on(side)) { // downwards, away from the roof
-        for (l.y = Math.max(l.y, edge); hits(l); l.y += 0.2 * fs);
+        l.y = Math.max(l.y, edge);
         edge = l.y + tall(l) + 1.3 * fs;
       }
     }
@@ -221,35 +233,19 @@ function render({ model, el }) {
   }
 
   /** The lines beside a point of a model: its name, its FLOPs per byte, what its handle drags. */
-  function told(p, { long, X, Y, marks, ridge }) {
-    const point = listed.findIndex((l) => l.label === p.label), [handle] = marks.length ? [] : (view.knobs.find(([, i]) => i === point) ?? []), flat = p.x >= ridge, said = says(p, long);
+  function told(p, { long, X, Y, ridge }) {
+    const point = listed.findIndex((l) => l.label === p.label), [handle] = view.knobs.find(([, i]) => i === point) ?? [], flat = p.x >= ridge, said = says(p, long);
     const at = { key: p.label, handle, point, colour: p.colour, x: X(p.x), y: Y(p.y), from: Y(p.y), flat };
     if (handle === "queries") return { ...at, colour: "other", lines: [[held(handle, p, long), "fac-t-name fac-roof-says-here", handle]] };
-    const cls = marks.length ? "fac-t-soft" : `fac-t-name fac-roof-says-${p.colour}${long ? "" : " fac-t-small"}`; // beside what was measured it is not the news
-    if (!handle) return { ...at, lines: [[said.join(": "), cls]] };
-    const drag = held(handle);
-    if (long) return { ...at, lines: [[`${said.join(": ")} (${drag})`, cls, handle]] };
-    return { ...at, lines: [...said.map((text) => [text, cls]), [drag, "fac-t-hand", handle]] };
-  }
-
-  /** The lines beside a measured mark: its name, its speed, its share of the roof above it. */
-  function timed(m, { long, X, Y, chip, ridge, least }) {
-    const roof = attainable(m.intensity, chip), speed = `${short(m.tflops, 3)} TFLOP/s`, flat = m.intensity >= ridge;
-    const cls = `fac-t-name${long ? "" : " fac-t-small"}${/^[a-z_]+$/.test(m.label) ? " fac-mono" : ""}`, share = `${Math.round((100 * m.tflops) / roof)} % of ${m.loads || !long ? "" : "its roof, "}${short(roof, 3)} TFLOP/s`;
-    const past = meant(m) === "flash" && m.intensity > 1.01 * least; // fewer bytes than the least: the counter stops before the last of O is written
-    const moved = m.loads ? [[`HBM moved ${short(gb(m.intensity), 3)} GB`, "fac-t-small"]] : past ? [[long ? "right of “at best”: some bytes were still in L2, uncounted" : "bytes left in L2", "fac-t-soft"]] : [];
-    const label = long ? m.label : m.label.replace(/, measured$/, "");
-    const lines = [...(m.loads && !long ? [[label, cls], [`${speed}: ${Math.round((100 * m.tflops) / roof)} %`, cls]] : [[`${label}: ${speed}`, cls], ...(m.tflops < roof ? [[share, "fac-t-soft"]] : [])]), ...moved];
-    return { key: m.label, colour: "other", bold: true, lines, x: X(m.intensity), y: Y(m.tflops), roof: Y(roof), flat, arrow: m.loads };
+    const cls = `fac-t-name fac-roof-says-${p.colour}${long ? "" : " fac-t-small"}`;
+    return { ...at, lines: [...(long || !handle ? [said.join(": ")] : said).map((text) => [text, cls]), ...(handle ? [[held(handle), "fac-t-hand", handle]] : [])] };
   }
 
   /** What stands beside a point: its name, and its FLOPs per byte or, of the dial, its queries. */
   function says(p, long) {
     if (view === VIEWS.dial) return [p.label.split(",")[0], manyQueries(p.rows === "all" ? get("n") : 1)];
-    const measured = get("marks").some((m) => m.n === get("n") && m.gpu === get("gpu"));
     const name = { "flash prefill, tile loads": "flash at worst", "flash prefill, compulsory": "flash at best" }[p.label] ?? (long ? p.label : p.label.split(",")[0]);
-    if (measured) return [p.label.startsWith("naive") ? `${name}: not run` : name]; // beside speeds a number of another unit would be read as one
-    return long || p.rows === "one" ? [name, `${count(p.x)} FLOP/byte`] : [`${name}: ${count(p.x)}`];
+    return [name, `${count(p.x)} FLOP/byte`];
   }
 
   /** How many queries, in few letters. */
@@ -262,8 +258,8 @@ function render({ model, el }) {
     return handleSays(picture.svg, handle, Infinity, what);
   }
 
-  /** GB that are moved with so many FLOPs for each byte. */
-  const gb = (intensity) => (4 * get("heads") * get("batch") * get("n") ** 2 * get("d")) / intensity / 1e9;
+  /** FLOPs of attention without a mask, and the GB that are moved with so many of them for each byte. */
+  const flops = () => 4 * get("heads") * get("batch") * get("n") ** 2 * get("d"), gb = (intensity) => flops() / intensity / 1e9;
 
   /** Whose colour a mark has: what its name says. */
   const meant = (m) => (m.loads || /flash|fused/.test(m.label) ? "flash" : /naive|eager/.test(m.label) ? "naive" : "other");
@@ -277,7 +273,7 @@ function render({ model, el }) {
     const fast = ranked[0]?.m, slow = ranked.at(-1)?.m, crossed = slow?.loads < fast?.loads && slow.intensity > fast.intensity; // loads more, and HBM moves less
     words.textContent = view === VIEWS.dial
       ? points[1].x >= ridge ? `With ${many} per request ${one} can reach its peak: arithmetic sets the pace.` : `With ${many} per request ${one} reaches at most ${most} % of its peak.`
-      : crossed ? `${first(slow)} moves fewer bytes of HBM than ${first(fast)}, and yet is slower.`.replace(/^./, (c) => c.toUpperCase())
+      : crossed ? `${first(fast)} moves ${short(slow.intensity / fast.intensity, 2)} × the HBM bytes of ${first(slow)}, and yet is ${short(fast.tflops / slow.tflops, 2)} × as fast.`.replace(/^./, (c) => c.toUpperCase())
       : marks.length ? `${marks.length > 1 ? (alone ? `Below ${roofs[0]} roof` : "Each below its roof") : `Below ${roofs[0]} roof`}: ${shares}.`
       : `To stay busy ${one} needs ${short(ridge, 3)} FLOP for each byte: naive has ${count(points[1].x)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`;
     note.textContent = (elsewhere.length ? `◆ Measured at ${[...new Set(elsewhere.map((m) => `N = ${m.n}${m.gpu === get("gpu") ? "" : ` on ${m.gpu}`}`))].join(", ")}${marks.length ? " too" : ""}: move there.` : "");

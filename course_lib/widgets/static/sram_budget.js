@@ -68,7 +68,8 @@ function render({ model, el }) {
     const most = walls.at(-1).limit, out = Object.keys(data.gpus).filter((name) => total > data.gpus[name]), narrow = width < 640;
     const sides = [...new Set([get("block_q"), get("block_k")])].join(" and ");
     write(title, `Tiles of ${sides} rows need ${bytesText(total, KIB)}: ${names.length ? `they fit ${names.join(", ")}${out.length ? `; not ${out.join(", ")}` : ""}` : `${bytesText(total - most, KIB)} more than even ${walls.at(-1).names.join(" and ")} ha${walls.at(-1).names.length > 1 ? "ve" : "s"}`}`);
-    write(words, `At N = ${get("n")} K and V are read ${times(get("block_q"))}, once for each tile of Q.`
+    const { block_q, block_k, d, b } = now.values;
+    write(words, `Rows × d: Q${now.shared.O ? " and O" : ""} ${block_q} × ${d} numbers, K and V ${block_k} × ${d}${now.shared.S ? `; S ${block_q} × ${block_k}` : ""}; ${b} bytes each. At N = ${get("n")} K and V are read ${times(get("block_q"))}, once for each tile of Q.`
       + (perThread ? ` ${short(perThread, 3)} registers a thread for these buffers alone, of ${data.registers_per_thread}${perThread > data.registers_per_thread ? ": the rest spills to slow memory." : "."}` : "")
       + get("compiled").map((c) => ` ◆ ${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)} shared${c.registers == null ? "" : `, ${c.registers} registers a thread`}${c.spills ? `, ${c.spills} B spilled` : ""}.`).join("")
       + (get("compiled").length ? " Trust the compiler's own figure over the formula." : ""));
@@ -83,28 +84,30 @@ function render({ model, el }) {
     // The axis is 256 KiB long and grows with what needs more; under the hand it stays.
     if (!picture.svg.facHeld) room = Math.max(256 * KIB, 1.06 * Math.max(total, sum(registers), perThread ? now.spilled : 0, ...get("compiled").map((c) => c.shared)));
     const right = width - 1.5 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
-    const top = (narrow ? 4.4 : 3.2) * fs, tall = 5.2 * fs, over_ = total > most ? bytesText(total - most, KIB) : "", low = (narrow ? 7.8 : 5.8) + (over_ ? 1.5 : 0), y = top + tall + low * fs;
+    const top = (narrow ? 4.4 : 3.2) * fs, tall = 5.2 * fs, over_ = total > most ? bytesText(total - most, KIB) : "", low = narrow ? 7.4 : 5.4, y = top + tall + low * fs;
     block((add) => hands((over) => {
+      walls.forEach(({ limit }, i) => over(`limit ${i}`, "path", { class: "fac-sram-limit", d: `M${px(limit)} ${top}v${tall}` }));
       if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
       if (total > most) over("spill hatch", "path", { class: "fac-sram-hatch", d: hatching(px(most), top, px(total) - px(most), tall, 11) });
-      const spans = slide(add, over, shared, "shared", top, tall, px, fs, [], total > most ? most : Infinity);
+      const spans = slide(add, over, shared, "shared", top, tall, px, fs, []);
       if (perThread) registerFile(add, over, now, px, y, fs);
-      axis(add, room, px, top + tall, fs, handles(over, spans, now, px, top, tall, fs, width, narrow, over_ && { from: px(most), text: `${over_} too much` }));
+      add("ruler", "path", { class: "fac-outline", d: `M${px(0)} ${top + tall}H${px(room)}` });
+      handles(over, spans, now, px, top, tall, fs, width, narrow, over_ && { from: px(most), text: `${over_} too much` });
       get("compiled").forEach((c, j) => over(`mark ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${top + tall - 0.7 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)}`));
     }));
     chips((add) => {
       const titles = walls.map(({ limit, names: all }) => {
         const sign = total <= limit ? "✓" : "✗";
-        return `${sign} ${all.map((name) => (narrow ? name.split("-")[0] : name)).join(", ")}`;
+        return `${sign} ${all.join(", ")}`;
       });
-      const sizes = walls.map(({ limit }) => [`${limit / KIB} KiB${total <= limit ? `, ${bytesText(limit - total, KIB)} left` : ""}`, `${limit / KIB}`]);
+      const sizes = walls.map(({ limit }) => [`${limit / KIB} KiB${total <= limit ? `, ${bytesText(limit - total, KIB)} left` : ""}`, `${limit / KIB}${total <= limit ? `, ${short((limit - total) / KIB, 3)} left` : ""}`]);
       const long = (i) => Math.max(wide(titles[i], 1.08 * fs), narrow ? 0 : wide(sizes[i][0], 0.87 * fs)) + 0.5 * fs, widths = titles.map((_, i) => long(i));
       const at = narrow ? walls.map(({ limit }, i) => Math.min(px(limit) - 0.3 * fs, width - widths[i])) : spread(walls.map(({ limit }) => px(limit)), widths, 0, width); // on a phone in two rows, each at its line
       const sized = walls.map((_, i) => wide(sizes[i][1], 0.87 * fs)), under = spread(walls.map(({ limit }, i) => px(limit) - 1 + sized[i] / 2), sized.map((size) => size + 0.4 * fs), 0, width).map((x, i) => x - sized[i] / 2);
       add("unit", "text", { class: "fac-t-soft", x: 1, y: 3.3 * fs }, narrow && under[0] > 2.4 * fs ? "KiB:" : "");
       walls.forEach(({ limit }, i) => {
         const x = px(limit);
-        add(`wall ${i}`, "path", { class: "fac-sram-wall", d: `M${x - 1.5} ${top - 0.7 * fs}h3v${(limit > total ? 0.7 * fs + tall : 0.9 * fs).toFixed(1)}h-3z` }); // into no block: on its edges stand handles
+        add(`wall ${i}`, "path", { class: "fac-sram-wall", d: `M${x - 1.5} ${top - 0.7 * fs}h3v${(limit > total ? 0.7 * fs + tall : 0.7 * fs).toFixed(1)}h-3z` }); // through a block it is thin, and below the names
         add(`lead ${i}`, "path", { class: "fac-sram-lead", d: narrow ? (i % 2 ? "" : `M${x} ${1.3 * fs}v${1.1 * fs}`) : Math.abs(at[i] - x) < widths[i] / 2 ? "" : `M${at[i]} ${top - 0.95 * fs}L${x} ${top - 0.7 * fs}` });
         add(`name ${i}`, "text", { class: "fac-t-name", x: at[i], y: (narrow && i % 2 ? 2.25 : 1) * fs, "text-anchor": narrow ? "start" : "middle" }, titles[i]);
         add(`size ${i}`, "text", { class: "fac-t-soft", x: narrow ? under[i] : at[i], y: (narrow ? 3.3 : 2.1) * fs, "text-anchor": narrow ? "start" : "middle" }, sizes[i][narrow ? 1 : 0]);
@@ -129,8 +132,8 @@ function render({ model, el }) {
   }
 
   /** Lay buffers side by side from the left wall, each with its name on no fence. Returns where each one is. */
-  function slide(add, over, buffers, where, y, tall, px, fs, fences, limit = Infinity) {
-    const spans = {}, names = [], edge = limit < Infinity ? px(limit) : limit;
+  function slide(add, over, buffers, where, y, tall, px, fs, fences) {
+    const spans = {}, names = [];
     let from = 0;
     for (const [name, bytes] of Object.entries(buffers)) {
       const x = px(from), w = px(from + bytes) - x, kind = lettered(name), staged = name.includes("stages") ? get("stages") : 1;
@@ -138,7 +141,7 @@ function render({ model, el }) {
       add(`${where} ${kind}`, "rect", { class: `fac-sram-buffer fac-fill-${kind}`, x, y, width: w, height: tall }, `${name}: ${bytesText(bytes, KIB)}`);
       for (let i = 1; i < staged; i += 1) add(`${where} ${kind} ${i}`, "path", { class: "fac-sram-stage", d: `M${x + (i * w) / staged} ${y}v${tall}` });
       const letter = name.split(",")[0] + (staged > 1 ? ` ×${staged}` : "");
-      if (kind !== "other") names.push({ kind, letter, x, w, past: from + bytes - limit, sizes: [bytesText(bytes, KIB), short(bytes / KIB, 3)] });
+      if (kind !== "other") names.push({ kind, letter, x, w, sizes: [bytesText(bytes, KIB), short(bytes / KIB, 3)] });
       from += bytes;
     }
     const free = (part, rows) => clear(part, rows, fences, fs), all = (row) => names.every((one) => free(one, row(one)) != null), high = tall > 4 * fs;
@@ -146,24 +149,9 @@ function render({ model, el }) {
     const forms = all(long) || !high ? [long] : all(unit) ? [unit] : [number]; // all with their unit, or none
     for (const one of names) {
       const rows = [...forms.map((form) => form(one)), [one.letter]].find((rows) => free(one, rows) != null), key = `${where} ${one.kind} name`, middle = y + tall / 2;
-      const cut = one.x < edge && one.x + one.w > edge, half = rows ? Math.max(...rows.map((row) => wide(row, 0.87 * fs))) / 2 + 0.5 * fs : 0;
-      const at = rows && (cut ? Math.max(one.x + half, Math.min(one.x + one.w - half, edge)) : free(one, rows)); // what the limit cuts has its name across it
-      rows?.forEach((row, i) => chip(over, i ? `${key} size` : key, row, at, rows.length > 1 ? middle - (1.55 - 1.15 * i) * fs : middle, fs)); // two stand above the stems of the handles
-      const rest = { x: at + half, w: one.x + one.w - at - half }, past = short(one.past / KIB, 3), says = cut && [`${past} KiB over`, `${past} over`].find((text) => clear(rest, [text], fences, fs));
-      if (says) chip(over, `${key} over`, says, clear(rest, [says], fences, fs), rows.length > 1 ? middle - 0.4 * fs : middle, fs);
+      rows?.forEach((row, i) => chip(over, i ? `${key} size` : key, row, free(one, rows), rows.length > 1 ? middle - (1.55 - 1.15 * i) * fs : middle, fs)); // two stand above the stems of the handles
     }
     return spans;
-  }
-
-  /** KiB, right under the block; a number makes room for the names of the handles. */
-  function axis(add, room, px, y, fs, taken) {
-    add("ruler", "path", { class: "fac-outline", d: `M${px(0)} ${y}H${px(room)}` });
-    const every = 2 ** Math.max(6, Math.ceil(Math.log2(room / KIB / 6))); // KiB
-    for (let kib = 0; kib * KIB <= room; kib += every) {
-      const x = px(kib * KIB);
-      add(`grid ${kib}`, "path", { class: "fac-outline", d: `M${x} ${y}v${0.4 * fs}` });
-      if (taken.every(([a, b]) => x < a - 2 * fs || x > b + fs)) add(`tick ${kib}`, "text", { class: "fac-t-soft", x, y: y + 1.5 * fs, "text-anchor": kib ? "middle" : "start" }, kib ? String(kib) : "0 KiB");
-    }
   }
 
   /** The edges of Q and of K are the handles: what is dragged is the number of rows. */
@@ -179,25 +167,19 @@ function render({ model, el }) {
       add(`edge ${trait}`, "path", { class: "fac-sram-edge", d: `M${ends[i]} ${base - 2 * fs}v${2.2 * fs}` }); // over a wall that stands at the same place
       add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: base + 0.6 * fs, r: 0.5 * fs, "data-handle": trait }, `drag: ${COUNTS[trait][0]}`, act);
     });
+    for (const [i, kind] of ["o", "v"].entries()) if (spans[kind]) add(`follows ${kind}`, "path", { class: "fac-sram-follows", d: `M${spans[kind].x + spans[kind].w} ${base}v${-0.5 * tall}` }, `moves with ${"QK"[i]}`);
     says.forEach((text, i) => { // on a phone each in its own row, from its ring on, the left one below
-      const row = narrow && !i ? 3.5 : 2.15, x = narrow ? Math.min(ends[i] - 0.5 * fs, width - sizes[i]) : places[i];
+      const row = narrow && !i ? 3.3 : 2.05, x = narrow ? Math.min(ends[i] - 0.5 * fs, width - sizes[i]) : places[i];
       add(`lead ${i}`, "path", { class: "fac-sram-lead", d: row > 3 ? `M${ends[i]} ${base + 1.15 * fs}V${base + (row - 0.9) * fs}` : "" });
       add(`says ${i}`, "text", { class: "fac-t-hand", "data-names": edges[i][0], x, y: base + row * fs, "text-anchor": narrow ? "start" : "middle" }, text);
     });
-    // All of it: a brace below, and what the sliver at its end is.
-    const brace = base + (narrow ? 4.9 : 3.7) * fs, foot = brace + (over ? 1.5 * fs : 0), gap = 0.5 * wide(bytesText(now.total, KIB), (over ? 0.87 : 1.1) * fs) + 0.8 * fs, tight = ends[2] < 2 * gap + fs, marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)} for m and ℓ, maximum and sum of each row` : "", half = wide(note, 0.85 * fs) / 2;
-    if (over) { // what no GPU has, in a brace of its own
-      const half = wide(over.text, 0.95 * fs) / 2, middle = (over.from + ends[2]) / 2, inside = ends[2] - over.from > 2 * half + 2 * fs;
-      add("over", "path", { class: "fac-sram-lead", d: `M${over.from} ${brace - 0.35 * fs}v${0.35 * fs}${inside ? `H${middle - half - 0.7 * fs}M${middle + half + 0.7 * fs} ${brace}` : ""}H${ends[2]}v${-0.35 * fs}` });
-      add("over says", "text", { class: "fac-t-name", x: inside ? middle : over.from - 0.5 * fs, y: brace + 0.33 * fs, "text-anchor": inside ? "middle" : "end" }, over.text);
-    }
-    add("brace", "path", { class: "fac-sram-lead", d: `M1 ${foot - 0.35 * fs}v${0.35 * fs}${tight ? "" : `H${ends[2] / 2 - gap}M${ends[2] / 2 + gap} ${foot}`}H${ends[2]}v${-0.35 * fs}` });
-    add("total", "text", { class: over ? "fac-t-small" : "fac-t-big", x: tight ? ends[2] + 0.6 * fs : ends[2] / 2, y: foot + (over ? 0.3 : 0.45) * fs, "text-anchor": tight ? "start" : "middle" }, bytesText(now.total, KIB));
-    const beside = !narrow && ends[2] + 2 * half + fs < width, x = beside ? ends[2] + 0.8 * fs : Math.max(2 * half, ends[2] - 0.8 * fs);
-    if (marks && !narrow) add("note lead", "path", { class: "fac-sram-lead", d: beside ? `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` : `M${ends[2]} ${foot}v${1.2 * fs}h${-0.5 * fs}` });
-    add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : x, "text-anchor": narrow || beside ? "start" : "end", y: narrow ? foot + 2.1 * fs : beside ? base + 2.65 * fs : foot + 1.5 * fs }, note);
-    const taken = says.map((_, i) => [narrow ? ends[i] - fs : places[i] - sizes[i] / 2, narrow ? ends[i] + sizes[i] : places[i] + sizes[i] / 2]).slice(narrow ? 1 : 0);
-    return marks && beside ? [...taken, [ends[2], ends[2]]] : taken; // no number under the note's line
+    // All of it, or what no GPU has: a brace below; and what the sliver at its end is.
+    const brace = base + (narrow ? 4.7 : 3.6) * fs, [start, text] = over ? [over.from, over.text] : [1, bytesText(now.total, KIB)], half = wide(text, (over ? 0.95 : 1.1) * fs) / 2 + 0.7 * fs, middle = (start + ends[2]) / 2, inside = ends[2] - start > 2 * half + fs;
+    add("brace", "path", { class: "fac-sram-lead", d: `M${start} ${brace - 0.35 * fs}v${0.35 * fs}${inside ? `H${middle - half}M${middle + half} ${brace}` : ""}H${ends[2]}v${-0.35 * fs}` });
+    add("total", "text", { class: over ? "fac-t-name" : "fac-t-big", x: inside ? middle : over ? start - 0.6 * fs : ends[2] + 0.6 * fs, y: brace + 0.45 * fs, "text-anchor": inside ? "middle" : over ? "end" : "start" }, text);
+    const marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)} for m and ℓ, maximum and sum of each row` : "", size = wide(note, 0.85 * fs), beside = !narrow && ends[2] + size + fs < width;
+    if (beside && marks) add("note lead", "path", { class: "fac-sram-lead", d: `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` });
+    add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : beside ? ends[2] + 0.8 * fs : ends[2], "text-anchor": narrow || beside ? "start" : "end", y: base + (narrow ? 6.7 : beside ? 2.65 : 1.6) * fs }, note);
   }
 
   onChanges(model, [...Object.keys(COUNTS), "buffers", "dtype", "compiled"], draw);

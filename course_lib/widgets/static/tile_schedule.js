@@ -351,7 +351,7 @@ function render({ model, el }) {
     const there = { q: now.heads * now.n_q, o: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k }; // K and V last: the guess about them stands on the axis
     const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(now.heads * Math.ceil(now.n_q / now.block_q) * now.n_k, ...Object.keys(there).flatMap((t) => [end[t], there[t]])); // of no mask, so that masks can be compared
     const guess = model.get("guess"), asks = !step && now.schedule !== "naive", once_ = there.k * unit, tick = left + (guess || 1) * once_, top_ = y + 6.05 * fs, seam = y + 8.15 * fs, foot = y + 10.2 * fs; // above K, between K and V, below V
-    add("counts", "text", { class: "fac-t-name", x, y }, "rows moved between HBM and the chip, so far");
+    add("counts", "text", { class: "fac-t-name", x, y }, !step ? "rows moved between HBM and the chip" : step < all().length ? `rows moved: so far; pale${guessed(now) ? ", and your guess" : ""}: in the end` : "rows moved between HBM and the chip, in all");
     add("axis", "path", { class: "fac-axis-strong", d: `M${left} ${y + 2 * fs}V${foot}H${x + w - 0.6 * fs}` });
     add("axis 0", "text", { class: "fac-t-soft", x: left, y: foot + 1.4 * fs, "text-anchor": "middle" }, "0");
     if (asks) add("guess bar", "rect", { class: "fac-tile-guess fac-tile-asks", x: left, y: top_, width: tick - left, height: foot - top_ - 0.1 * fs });

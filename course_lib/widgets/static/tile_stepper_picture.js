@@ -61,13 +61,11 @@ function stepperPicture(model, data, now, says) {
     at.tied = tied(at);
     const here = all.right.p[Math.max(0, place)] ?? [];
     at.named = Math.max(...here.map((value) => wide(weight(value), 0.87 * fs))) < places[0].w / here.length - 2; // a number under each bar
-    const goes = places[0].x + places[0].w * (at.tied >= 0 && !two ? (at.tied + 0.5) / here.length : 0.5);
-    drawPiles({ ...at, x: 0, w: two ? width : 0.43 * width, y: head, link: two ? (cx, low) => `M${cx} ${low}V${y - 3.4 * fs}H${goes}v${0.8 * fs}m-5 -6l5 6l5 -6` : (cx, low) => `M${cx} ${low}v${0.5 * fs}H${goes}V${y + at.tall + (at.named ? 1.6 : 0.4) * fs}m-5 6l5 -6l5 6` }); // to the weights, never through a word
-    // ℓ and what is on the desk have one scale: the bars of p, one on another, are what ℓ gets
-    const scaleL = scaleOf(all, "l", at.tall);
-    desk((add) => drawDesk(add, { ...at, ...places[0], scale: scaleL }));
+    const goes = places[0].x + places[0].w * (two ? 0.96 : at.tied >= 0 ? (at.tied + 0.5) / here.length : 0.5);
+    drawPiles({ ...at, x: 0, w: two ? width : 0.43 * width, y: head, link: two ? (cx, low) => `M${cx} ${low}V${y - 3.4 * fs}H${goes}V${y - 0.4 * fs}m-5 -6l5 6l5 -6` : (cx, low) => `M${cx} ${low}v${0.5 * fs}H${goes}V${y + at.tall + (at.named ? 1.6 : 0.4) * fs}m-5 6l5 -6l5 6` }); // to the weights, never through a word
+    desk((add) => drawDesk(add, { ...at, ...places[0], scale: { unit: at.tall / 1.12 } })); // a weight is at most 1: that fills the panel
     notes((add) => {
-      drawSum(add, "l", "ℓ", { ...at, ...places[1], scale: scaleL });
+      drawSum(add, "l", "ℓ", { ...at, ...places[1], scale: scaleOf(all, "l", at.tall) });
       drawSum(add, "o", "O", { ...at, ...places[2], scale: scaleOf(all, "o", at.tall) });
       drawMean(add, { ...at, ...places[3] });
       const [from, to, rail] = [places[1].x, places[2].x + places[2].w, y + at.tall + 2.9 * fs];
@@ -170,7 +168,7 @@ function stepperPicture(model, data, now, says) {
             if (to >= 0) moveTile(tile, to);
           });
         }
-        if (here) add("link", "path", { class: "fac-step-link", d: link(tied < 0 || numbers ? left + long / 2 : left + (tied + 0.5) * unit, base + 0.5 * fs + low_V) });
+        if (here && line >= DONE.p) add("link", "path", { class: "fac-step-link", d: link(tied < 0 || numbers ? left + long / 2 : left + (tied + 0.5) * unit, base + 0.5 * fs + low_V) });
         left += long + apart * unit;
       });
       const level = (v) => base - Math.max(0, Math.min(tall, (v - low) * rise)), edge = x + label - 0.4 * fs;
@@ -239,7 +237,7 @@ function stepperPicture(model, data, now, says) {
     put(model, { order: model.get("reverse") ? sequence.reverse() : sequence });
   }
 
-  /** What the tile's keys count against m, on the very scale of ℓ: together they are what ℓ gets. */
+  /** What the tile's keys count against m, from 0 to 1, and their sum, which ℓ gets. */
   function drawDesk(add, { all, place, line, fs, two, x, w, y, tall, end, scale, tied, named, low: low_ }) {
     const { sequence, right, slip } = all, base = y + tall, here = Math.max(0, place), tile = sequence[here], shown = place >= 0 && line >= DONE.p, one = base - scale.unit;
     heading(add, "desk", fits(["weights p", "weights"], w + fs), { x, y, fs }); // not into the heading of ℓ
@@ -247,7 +245,7 @@ function stepperPicture(model, data, now, says) {
     const p = right.p[here] ?? [], unit = w / p.length, wrong = slip?.p[here], waits = [["p = exp(s − m)", "exp(s − m)"], end ? ["forgotten"] : line < DONE.m ? ["once m is known", "after m"] : ["still to come", "to come"]];
     if (!shown) waits.forEach((words, i) => add(`desk waits ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: base - 0.5 * tall + 1.2 * i * fs, ...middle }, fits(words, w, 0.87 * fs)));
     if (end) return;
-    add("desk says", "text", { class: "fac-t-small", x: x + w / 2, y: base + (two ? 2.3 * fs : low_ + 2.05 * fs), ...middle }, fits([`tile ${letter(tile)}’s, then forgotten`, "then forgotten", "forgotten"], w + 2.2 * fs, 0.87 * fs));
+    add("desk says", "text", { class: "fac-t-small", x: x + w / 2, y: base + (two ? 2.3 * fs : low_ + 2.05 * fs), ...middle }, fits([...(shown ? [`sum ${short(sum(p), 3)}, then forgotten`, `sum ${short(sum(p), 3)}`] : [`tile ${letter(tile)}’s, then forgotten`]), "then forgotten", "forgotten"], w + 2.2 * fs, 0.87 * fs));
     axis(add, "p", x, base, tall, { unit: scale.unit, deep: 0 }, fs, 1);
     if (shown && scale.unit > 1.2 * fs) add("desk one", "path", { class: "fac-step-m-old", d: `M${x} ${one}h${w}` });
     if (shown && scale.unit > 1.2 * fs && Math.max(...p) < 0.6 && !two) add("desk one says", "text", { class: "fac-t-soft", x: x + w, y: one - 0.4 * fs, "text-anchor": "end" }, "at m");
