@@ -58,6 +58,18 @@ def sloped(rng: Generator, n_q: int, n_k: int, d: int, rise: float, **kwargs: An
     return q, k, v
 
 
+CREEP_NAME = "scores that creep upwards, by less than a thousandth from tile to tile"
+
+
+def creeping(rng: Generator, n_q: int, n_k: int, d: int, step: float, **kwargs: Any) -> Triple:
+    """Return inputs whose scores climb by ``step`` from key to key, or by twice as much."""
+    q, k, v = draw(rng, n_q, n_k, d, **kwargs)
+    q[...] = 0
+    q[..., ::2, 0], q[..., 1::2, 0] = np.sqrt(d), 2 * np.sqrt(d)
+    k[..., 0] = step * np.arange(n_k)
+    return q, k, v
+
+
 def far_rows(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
     """Return inputs whose rows' scores lie near ``by`` and near ``-by``, in turns."""
     q, k, v = shifted(rng, n_q, n_k, d, by, **kwargs)
@@ -405,6 +417,7 @@ _DRAWN: dict[str, Callable[..., Triple]] = {
     "near": shifted,
     "rows_near": far_rows,
     "rise": sloped,
+    "creep": creeping,
     "values_near": far_values,
     "alike": alike_queries,
     "alike_keys": alike_keys,
@@ -436,8 +449,8 @@ def launch(
     """Return a case for a launcher: q, k, v as tensors, ``causal`` and tile sizes as keywords.
 
     q has ``heads`` (batch, heads), k and v the first ``kv_heads`` of them. ``how`` names one of
-    the ways to draw above (scores ``near=-150``, ``rows_near``, ``rise``, ``values_near``,
-    ``alike``, ``alike_keys``, ``peak``, ``size=4``, ``jump=150``, ``far``, ``farthest``, ``fine``;
+    the ways to draw above (scores ``near=-150``, ``rows_near``, ``rise``, ``creep``,
+    ``values_near``, ``alike``, ``alike_keys``, ``peak``, ``size=4``, ``jump=150``, ``far``, ``farthest``, ``fine``;
     of a ``tile`` of its own if there is no recurrence to be off), and flags of the `Case`.
     """
     word = next((word for word in _DRAWN if word in how), "size")
@@ -491,6 +504,7 @@ def hard_launches(rng: Generator, *shape: int, prefix: str = "", **how: Any) -> 
         launch(rng, jump, *shape, jump=150, **how),
         launch(rng, far, *shape, far=FAR_BELOW, **how),
         launch(rng, prefix + _FAR_APART_NAME, *shape, farthest=True, **how),
+        launch(rng, prefix + CREEP_NAME, *shape, creep=1.5e-5, **how),
     ]
 
 
