@@ -450,8 +450,9 @@ def launch(
 
     q has ``heads`` (batch, heads), k and v the first ``kv_heads`` of them. ``how`` names one of
     the ways to draw above (scores ``near=-150``, ``rows_near``, ``rise``, ``creep``,
-    ``values_near``, ``alike``, ``alike_keys``, ``peak``, ``size=4``, ``jump=150``, ``far``, ``farthest``, ``fine``;
-    of a ``tile`` of its own if there is no recurrence to be off), and flags of the `Case`.
+    ``values_near``, ``alike``, ``alike_keys``, ``peak``, ``size=4``, ``jump=150``, ``far``,
+    ``farthest``, ``fine``; of a ``tile`` of its own if there is no recurrence to be off), and
+    flags of the `Case`.
     """
     word = next((word for word in _DRAWN if word in how), "size")
     more = {"tile": how.pop("tile", tiles[1])} if tiles and word == "fine" else {}
