@@ -62,8 +62,12 @@ CREEP_NAME = "scores that creep upwards, by less than a thousandth from tile to 
 
 
 def creeping(rng: Generator, n_q: int, n_k: int, d: int, step: float, **kwargs: Any) -> Triple:
-    """Return inputs whose scores climb by ``step`` from key to key, or by twice as much."""
+    """Return inputs whose scores climb by ``step`` from key to key, or by twice as much.
+
+    So do the values: who weighs early keys too much is off to one side, as no rounding is.
+    """
     q, k, v = draw(rng, n_q, n_k, d, **kwargs)
+    v += np.linspace(0, 4, n_k, dtype=v.dtype)[:, None]
     q[...] = 0
     q[..., ::2, 0], q[..., 1::2, 0] = np.sqrt(d), 2 * np.sqrt(d)
     k[..., 0] = step * np.arange(n_k)
