@@ -3,6 +3,7 @@
 A mistake is refuted by a case that passed and where it would have shown, and by an output that it
 does not explain. What is left is tried on further cases where it shows: a coincidence does not
 survive them.
+Longer than 400 lines because all that speaks for a name, and against it, stands together.
 """
 
 from __future__ import annotations
@@ -170,6 +171,8 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
     many = numbers_in(failed.answer) >= FEWEST_NUMBERS
     if not precision:
         return None
+    if precision == "half" and sum(_would_show(one, failed) for one in seen[:-1]) > _TO_BE_CERTAIN:
+        return None  # what is rounded in one case and not in others of its kind is not known
     return Named(_rounding(precision, exercise.kind == "kernel"), certain=many)
 
 
@@ -276,6 +279,39 @@ def _rounded_to(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
         if _rounded(result, seen.answer, case.args) != precision and not seen.accepts(result):
             return None
     return precision
+
+
+def _would_show(passed: Seen, failed: Seen) -> bool:
+    """Whether a case that passed, like the failed one, does not if its inputs are in half."""
+    args, kwargs = passed.case.args, passed.case.kwargs
+    if _dtypes(args) != _dtypes(failed.case.args):
+        return False
+    if not 1e-2 < _size(passed) / max(_size(failed), 1e-300) < 1e2:
+        return False
+    try:
+        truth = passed.exercise.truth(*map(_in_half_and_back, args), **kwargs)
+        return not passed.is_right(passed.exercise.answer(truth))
+    except Exception:  # rounded, they may be no inputs any more
+        return False
+
+
+def _size(seen: Seen) -> float:
+    laid = flat(seen.answer)
+    return 0.0 if laid is None else float(laid.scales.max(initial=0.0))
+
+
+def _dtypes(args: Sequence[Any]) -> list[str]:
+    return [str(getattr(x, "dtype", "")) for x in args]
+
+
+def _in_half_and_back(x: Any) -> Any:
+    """Return an array or tensor of floats as far as half precision holds its numbers."""
+    if not is_array(x) or "float" not in str(x.dtype):
+        return x
+    with np.errstate(over="ignore"):
+        return (
+            x.astype(np.float16).astype(x.dtype) if hasattr(x, "astype") else x.half().to(x.dtype)
+        )
 
 
 def _is_half(result: Any) -> bool:
