@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from course_lib.judging import strides
+from course_lib.judging.by_numbers import ADDED, INT32, are_shrunk, lost_shares, overflows
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import (
     FEWEST_NUMBERS,
@@ -155,6 +156,8 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
     failed = seen[-1]
     if numbers_in(failed.result) > _MOST_NUMBERS:  # no mistake gives as much; comparing takes long
         return None
+    if overflows(failed.result, failed.answer):
+        return Named(INT32, certain=True)
     if not same(failed.result, failed.answer):  # else no mistake shows
         tried = list(seen)
         known = [*exercise.mistakes, *strides.known(exercise, failed.case)]
@@ -167,6 +170,8 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
         pairs = (m for m in _pairs(others, failed) if _explains(m, failed))
         if named := _confirmed(exercise, pairs, tried, run):
             return named
+    if failed.case.args and _is_shrunk(exercise, failed, run):
+        return Named(ADDED, certain=True)
     precision = _rounded_to(exercise, failed, run)
     many = numbers_in(failed.answer) >= FEWEST_NUMBERS
     if not precision:
@@ -279,6 +284,24 @@ def _rounded_to(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
         if _rounded(result, seen.answer, case.args) != precision and not seen.accepts(result):
             return None
     return precision
+
+
+def _is_shrunk(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) -> bool:
+    """Whether rows are right but for a factor each, here and where else they are wrong."""
+    told = lost_shares(failed.result, failed.answer)
+    if told is None:
+        return False
+    elsewhere = 0
+    for case in exercise.cases(np.random.default_rng(1)):
+        seen, result = Seen.of(exercise, case), run(case)
+        if result is None or seen.is_right(result):
+            continue
+        if (more := lost_shares(result, seen.answer)) is None:
+            return False
+        told, elsewhere = np.concatenate([told, more]), elsewhere + bool(len(more))
+        if elsewhere >= _TO_BE_CERTAIN and are_shrunk(told):
+            return True
+    return False
 
 
 def _would_show(passed: Seen, failed: Seen) -> bool:
