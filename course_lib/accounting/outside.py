@@ -159,7 +159,8 @@ def _one_line_more(outside: np.ndarray, access: Access) -> str:
         np.moveaxis(last, axis, 0)[touched[-1:]] = True
         if len(touched) > 1 and (out == (lanes & last)).all():
             line = "address" if lanes.ndim == 1 else "row or column"
-            return f"the last {line} that the mask lets through lies outside: is <= there for <"
+            says = f"the last {line} that the mask lets through, and no other, lies outside"
+            return f"{says}: is it one too many, as where <= stands for `<`?"
     return ""
 
 
