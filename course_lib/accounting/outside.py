@@ -109,7 +109,7 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
     if outside.min() < view.lo:
         return f"print the offsets in program {program}: which of them are negative, and why?"
     steps = access.steps()
-    if says := _one_axis_only(view, access):
+    if says := _one_axis_only(view, access) or _one_line_more(outside, access):
         return says
     strange = [step // item for step, _ in steps if step not in strides]
     if strange and len(view.axes) == view.ndim:  # an axis of length 1 has a stride as well
@@ -144,6 +144,24 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
             f"{start // item} on: how is that start worked out?"
         )
     return f"which of these addresses is the mask to leave out in program {program}?"
+
+
+def _one_line_more(outside: np.ndarray, access: Access) -> str:
+    """Return what to ask if the last row or column that the mask lets through is what lies outside,
+    else ""."""
+    lanes = access.lanes
+    if access.mask is None or lanes.all():
+        return ""
+    out = lanes & np.isin(access.ptrs, outside)
+    for axis in range(lanes.ndim):
+        touched = np.flatnonzero(lanes.any(axis=tuple(a for a in range(lanes.ndim) if a != axis)))
+        last = np.zeros(lanes.shape, bool)
+        np.moveaxis(last, axis, 0)[touched[-1:]] = True
+        if len(touched) > 1 and (out == (lanes & last)).all():
+            line = "address" if lanes.ndim == 1 else "row or column"
+            says = f"the last {line} that the mask lets through, and no other, lies outside"
+            return f"{says}: is it one too many, as where <= stands for `<`?"
+    return ""
 
 
 def _one_axis_only(view: View, access: Access) -> str:

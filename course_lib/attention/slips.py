@@ -107,6 +107,7 @@ class Slip:
     empty_rows: bool = False  # rows past the end, whose scores are 0, are in a tile's one maximum
     latest_max: bool = False  # m is that of the last tile
     keep_max: bool = False  # m is never updated
+    safe_max_kept: bool = False  # the 0 that stands for a maximum of -inf in exp is carried on
     old_max: bool = False  # nor is m_new: scores are measured against the number m starts at
     rescale_l: Callable[[Array], Array] = _as_it_is  # alpha -> what the old l is multiplied by
     rescale_o: Callable[[Array], Array] = _as_it_is
@@ -262,6 +263,12 @@ SLIPS: dict[str, Slip] = {
     "lse_of_m_and_l": Slip(lse=lambda m, l_sum: np.log(m + l_sum)),
     "lse_is_0_where_empty": Slip(lse=_zero_where_empty),
     **{f"lse_is_{name}_where_empty": Slip(lse=_low_where_empty(n)) for name, n in LOW_NUMBERS},
+    "lse_is_0_where_visited": Slip(safe_max_kept=True, guards=(True,)),
+    **{
+        f"lse_is_ln_{tiny:g}_where_empty": Slip(lse=_low_where_empty(-math.log(tiny)))
+        for tiny in (1e-38, 1e-30, 1e-20, 1e-12, 1e-10, 1e-9, 1e-8, 1e-6)
+    },
+    "lse_overflows": Slip(lse=lambda m, l_sum: np.log(l_sum * np.exp(m))),
     "lse_is_0": Slip(lse=lambda m, l_sum: np.zeros_like(m)),
     "lse_with_m_twice": Slip(lse=lambda m, l_sum: 2 * m + np.log(l_sum)),
 }
@@ -327,6 +334,7 @@ def states(
         if slip.half_l:
             l_new = _in_half(l_new)
         m_new = m if slip.keep_max else m_new
+        m_new = finite_max(m_new) if slip.safe_max_kept else m_new
         met = None if ends is None or first < ends.min() else (first < ends)[:, None]
         if met is not None:
             both = ((m_new, m), (l_new, l_sum), (o_new, o))

@@ -102,6 +102,11 @@ _RULES: tuple[tuple[str, str], ...] = (
         "a tile's shape must be known when compiling: declare its sizes as tl.constexpr",
     ),
     (
+        r"incompatible dimensions at index[\s\S]*\btl\.softmax\(",
+        "`tl.softmax` keeps no axis of its maxima and sums, so that they do not meet the tile: "
+        "write its lines out, and make columns of both, x[:, None]",
+    ),
+    (
         r"incompatible dimensions at index \d+: (?P<a>\d+) and (?P<b>\d+)",
         "tiles of {a} and of {b} elements meet in one expression and do not broadcast: x[:, None] "
         "makes a column of x, x[None, :] a row",
@@ -154,6 +159,7 @@ _NAMES = {
     "a pointer where numbers are meant": "is a pointer, and only whole numbers",
     "the shape is no tuple": "is one tuple, in brackets of its own",
     "two shapes that do not broadcast": "do not broadcast",
+    "softmax is not written out": "`tl.softmax` keeps no axis",
 }
 
 

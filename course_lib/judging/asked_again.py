@@ -21,10 +21,12 @@ from course_lib.judging.as_meant import as_meant
 from course_lib.judging.finding import Finding, endless
 from course_lib.judging.hosts import Host, Ran
 from course_lib.judging.spec import Case, Exercise
+from course_lib.judging.tolerance import nearly
 from course_lib.judging.walks import is_walk
 from course_lib.sandbox.inputs import holds_floats, is_tensor
 
 REWRITTEN = "with other numbers in the same arrays"
+OTHERS = "of other numbers of the same shapes"
 LAID_OUT = "with the same numbers in other strides"
 THE_SAME = "answers the same call alike"
 _LOOK = (
@@ -119,6 +121,8 @@ def _asked(exercise: Exercise, host: Host, case: Case, when: str) -> Finding | N
     finding = exercise.finding(ran.given, replace(ran.observed, result=result), expected)
     if finding is None or (when == REWRITTEN and finding.numbers_right):  # only these are asked for
         return None
+    if when == REWRITTEN and nearly(result, exercise.answer(expected)):  # nothing kept is as near
+        return replace(finding, says=f"your answer was right, but not {OTHERS}: {finding.says}")
     return replace(_otherwise(when, finding.says), where=finding.where)
 
 

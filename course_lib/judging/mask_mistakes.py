@@ -24,6 +24,14 @@ def _but_a_lone_key(
     return left
 
 
+def _but_before_the_last_tile(
+    row: np.ndarray, key: np.ndarray, block_q: int, block_k: int, off: int
+) -> np.ndarray:
+    end = np.clip((row // block_q + 1) * block_q + off, 0, len(key))
+    sees: np.ndarray = (key <= row + off) | (key < (end - 1) // block_k * block_k)
+    return sees
+
+
 MASKS = (
     known(
         "the causal mask comes after the maximum",
@@ -82,6 +90,30 @@ MASKS = (
         Misreading(end=lambda t, b_q, b_k, n_q, n_k: t * b_q + 1 + n_k - n_q),
         Misreading(end=lambda t, b_q, *_: (t + 1) * b_q),
         Misreading(end=lambda t, b_q, b_k, n_q, n_k: (t + 1) * b_q - 1 + n_k - n_q),
+        Misreading(end=lambda t, b_q, b_k, n_q, n_k: (t + 1) * b_q + n_q - n_k),
+    ),
+    known(
+        "every row of a tile sees what its last row sees",
+        "the mask compares keys with where the tile of queries ends: each row of it has a last key "
+        "of its own, i + n_k - n_q.",
+        Misreading(sees=lambda row, key, b_q, b_k, off: key < (row // b_q + 1) * b_q + off),
+        Misreading(sees=lambda row, key, b_q, b_k, off: key <= (row // b_q + 1) * b_q + off),
+    ),
+    known(
+        "only the last tile of keys is masked",
+        "the diagonal crosses more than one tile of keys where block_q is larger than block_k, or "
+        "where they do not begin together: each of these hides keys from some rows.",
+        Misreading(sees=_but_before_the_last_tile),
+    ),
+    known(
+        "an offset below 0 is taken for 0",
+        "with more queries than keys n_k - n_q is negative, and the first rows see no key: they "
+        "are to see none.",
+        Misreading(sees=lambda row, key, b_q, b_k, off: key <= row + max(off, 0)),
+        Misreading(
+            sees=lambda row, key, b_q, b_k, off: key <= row + max(off, 0),
+            end=lambda t, b_q, b_k, n_q, n_k: (t + 1) * b_q + np.maximum(n_k - n_q, 0),
+        ),
     ),
     known(
         "the causal loop counts queries in tiles of keys",

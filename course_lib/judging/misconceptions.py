@@ -426,6 +426,17 @@ _KNOWN = (
 )
 
 _LSE = (
+    known(
+        "lse of a row without keys is the logarithm of a small number",
+        "the number that keeps the logarithm of 0 finite stands in lse then: such a row's is -inf.",
+        *(name for name in SLIPS if name.startswith("lse_is_ln_1")),
+    ),
+    known(
+        "lse overflows",
+        "ln(l * exp(m)) is m + ln(l) on paper, but exp(m) overflows above 88 and vanishes below "
+        "-103: add m to the logarithm.",
+        "lse_overflows",
+    ),
     known("lse is m + l", "lse is m + ln(l), not m + l.", "lse_adds_l"),
     known("lse is only l", "lse is m + ln(l).", "lse_is_l"),
     known("lse is ln(l)", "lse lacks the maximum m.", "lse_is_ln_l"),
@@ -436,6 +447,7 @@ _LSE = (
         "the m that is 0 in place of -inf, so that exp is no NaN, belongs in exp only: such a "
         "row's lse is -inf.",
         "lse_is_0_where_empty",
+        "lse_is_0_where_visited",
     ),
     known(
         "lse of a row without keys is a large negative number",

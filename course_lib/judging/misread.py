@@ -218,7 +218,7 @@ class Model:
 
 _ABOUT_THE_MAXIMUM = (
     "start", "use_max", "shifted", "clip", "p_power", "top", "first_max", "own_max", "one_max",
-    "latest_max", "keep_max", "old_max",
+    "latest_max", "keep_max", "old_max", "safe_max_kept",
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 A mistake is refuted by a case that passed and where it would have shown, and by an output that it
 does not explain. What is left is tried on further cases where it shows: a coincidence does not
 survive them.
+Longer than 400 lines because all that speaks for a name, and against it, stands together.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from course_lib.judging import strides
+from course_lib.judging.by_numbers import ADDED, INT32, are_shrunk, lost_shares, overflows
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import (
     FEWEST_NUMBERS,
@@ -37,8 +39,8 @@ _MOST_TRIED = 4  # further cases on which the student's function is run
 _A_PART = 0.3  # of what is wrong in a case, in which a mistake and its model may part ways
 _MOSTLY = 0.6  # of the cases where it should show, it does so in part: it may be the mistake
 _MOST_IN_HALF = 65504.0
-_MOST_PAIRS = 300
-_MOST_SCORES = 1 << 19  # computed for all pairs together: what they may cost
+_MOST_PAIRS = 400
+_MOST_SCORES = 3 << 18  # computed for all pairs together: what they may cost
 _NOTHING = object()
 
 
@@ -154,6 +156,8 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
     failed = seen[-1]
     if numbers_in(failed.result) > _MOST_NUMBERS:  # no mistake gives as much; comparing takes long
         return None
+    if overflows(failed.result, failed.answer):
+        return Named(INT32, certain=True)
     if not same(failed.result, failed.answer):  # else no mistake shows
         tried = list(seen)
         known = [*exercise.mistakes, *strides.known(exercise, failed.case)]
@@ -166,10 +170,14 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
         pairs = (m for m in _pairs(others, failed) if _explains(m, failed))
         if named := _confirmed(exercise, pairs, tried, run):
             return named
+    if failed.case.args and _is_shrunk(exercise, failed, run):
+        return Named(ADDED, certain=True)
     precision = _rounded_to(exercise, failed, run)
     many = numbers_in(failed.answer) >= FEWEST_NUMBERS
     if not precision:
         return None
+    if precision == "half" and sum(_would_show(one, failed) for one in seen[:-1]) > _TO_BE_CERTAIN:
+        return None  # what is rounded in one case and not in others of its kind is not known
     return Named(_rounding(precision, exercise.kind == "kernel"), certain=many)
 
 
@@ -276,6 +284,57 @@ def _rounded_to(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
         if _rounded(result, seen.answer, case.args) != precision and not seen.accepts(result):
             return None
     return precision
+
+
+def _is_shrunk(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) -> bool:
+    """Whether rows are right but for a factor each, here and where else they are wrong."""
+    told = lost_shares(failed.result, failed.answer)
+    if told is None or (exercise.kind == "kernel" and not len(told)):  # whose cases take long
+        return False
+    elsewhere = 0
+    for case in exercise.cases(np.random.default_rng(1)):
+        seen, result = Seen.of(exercise, case), run(case)
+        if result is None or seen.is_right(result):
+            continue
+        if (more := lost_shares(result, seen.answer)) is None:
+            return False
+        told, elsewhere = np.concatenate([told, more]), elsewhere + bool(len(more))
+        if elsewhere >= _TO_BE_CERTAIN and are_shrunk(told):
+            return True
+    return False
+
+
+def _would_show(passed: Seen, failed: Seen) -> bool:
+    """Whether a case that passed, like the failed one, does not if its inputs are in half."""
+    args, kwargs = passed.case.args, passed.case.kwargs
+    if _dtypes(args) != _dtypes(failed.case.args):
+        return False
+    if not 1e-2 < _size(passed) / max(_size(failed), 1e-300) < 1e2:
+        return False
+    try:
+        truth = passed.exercise.truth(*map(_in_half_and_back, args), **kwargs)
+        return not passed.is_right(passed.exercise.answer(truth))
+    except Exception:  # rounded, they may be no inputs any more
+        return False
+
+
+def _size(seen: Seen) -> float:
+    laid = flat(seen.answer)
+    return 0.0 if laid is None else float(laid.scales.max(initial=0.0))
+
+
+def _dtypes(args: Sequence[Any]) -> list[str]:
+    return [str(getattr(x, "dtype", "")) for x in args]
+
+
+def _in_half_and_back(x: Any) -> Any:
+    """Return an array or tensor of floats as far as half precision holds its numbers."""
+    if not is_array(x) or "float" not in str(x.dtype):
+        return x
+    with np.errstate(over="ignore"):
+        return (
+            x.astype(np.float16).astype(x.dtype) if hasattr(x, "astype") else x.half().to(x.dtype)
+        )
 
 
 def _is_half(result: Any) -> bool:

@@ -152,6 +152,14 @@ def resembles(result: Any, wrong: Any, expected: Any) -> bool:
     return bool(not torn[~wrong.lone].any() and (near & ~wrong_is_right).any())
 
 
+def nearly(result: Any, expected: Any) -> bool:
+    """Return whether every number is off by a thousandth at most."""
+    got, truth = flat(result), flat(expected)
+    if got is None or truth is None or got.words != truth.words:
+        return False
+    return bool(_near(got, truth).all())
+
+
 def share_explained(result: Any, wrong: Any, expected: Any) -> float:
     """Return which share of what is wrong in ``result`` stands in ``wrong`` as well."""
     got, there, truth = flat(result), flat(wrong), flat(expected)
@@ -214,7 +222,8 @@ def may_be_rounded(result: Any, expected: Any, inputs: Any) -> bool:
     if got is None or truth is None or got.words != truth.words:
         return False
     least = min((least for least, _ in _errors_of(inputs).values()), default=np.inf)
-    return not bool((np.abs(got.numbers - truth.numbers) <= least * truth.scales).all())
+    with np.errstate(invalid="ignore"):  # infinite ones
+        return not bool((np.abs(got.numbers - truth.numbers) <= least * truth.scales).all())
 
 
 def _errors_of(inputs: Any) -> dict[Precision, tuple[float, float]]:

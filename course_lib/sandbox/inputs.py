@@ -78,7 +78,8 @@ def find_tampering(given: Any, before: Any, result: Any) -> tuple[str, str] | No
     """
     for label, one, original in _named(given, before):
         if _differs(one, original):
-            says = f"changed its input {label}: work on a copy ({_how(one, original)})."
+            how = _how(one, original)
+            says = f"changed its input {label}: put what you compute into a new one ({how})."
             return UNCHANGED, f"your function {says}"
         results = result if isinstance(result, tuple | list) else [result]
         arrays = [x for x in results if is_array(x)]  # of words there may be hundreds

@@ -82,7 +82,7 @@ SLIPS = {
     "no mask": (5, "vector_add", [("total, mask=mask", "total")],
                 "is a mask to leave out in program (4, 0, 0)?"),
     "mask too long": (5, "vector_add", [("offsets < n ", "offsets < n + 1 ")],
-                      "is the mask to leave out in program (4, 0, 0)?"),
+                      "the last address that the mask lets through, and no other, lies outside:"),
     "empty": (8, "choose_tiles", [(">= 2] or left", ">= 2]")], "Next: nothing is left there:"),
 }  # fmt: skip
 

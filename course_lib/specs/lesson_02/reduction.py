@@ -25,6 +25,12 @@ _TWO_BYTES = (
     "the quadratic term, 2 in the linear one, in the factor and in the crossover.",
 )
 
+_ONE_WIDTH = (
+    "one width for all",
+    "S and P have 4 bytes a number here, and Q, K, V and O have 2. The lesson's program has 2 for "
+    "all: with one width, whichever, factor and crossover come out the same.",
+)
+
 _REDUCTION_MISTAKES: tuple[tuple[str, str, Callable[[int, int], Pair]], ...] = (
     (
         "N > 2d",
@@ -48,7 +54,7 @@ _REDUCTION_MISTAKES: tuple[tuple[str, str, Callable[[int, int], Pair]], ...] = (
         "2 is the factor at the crossover. The crossover itself is a sequence length.",
         lambda n, d: (2 * n / d + 1, 2),
     ),
-    (*_TWO_BYTES, lambda n, d: (n / d + 1, d)),
+    (*_ONE_WIDTH, lambda n, d: (n / d + 1, d)),
     (*_TWO_BYTES, lambda n, d: (n / d + 1, d / 2)),
     (*_TWO_BYTES, lambda n, d: (2 * n / d + 1, d)),
     (

@@ -153,7 +153,10 @@ def _which_are_masked(case: Case, each: list[int]) -> str:
     def tells(masked: list[int]) -> bool:
         """Return whether each program made as many comparisons for each of these tiles."""
         some = [tiles for tiles in masked * heads if tiles]
-        return len(some) == len(each) and len({a / b for a, b in zip(each, some, strict=True)}) == 1
+        if len(some) != len(each):
+            return False
+        ratios = {a / b for a, b in zip(each, some, strict=True)}
+        return len(ratios) == 1 and min(ratios) >= 1
 
     if causal and tells(_partial_tiles(*sizes, forgotten=1)):
         return (
@@ -162,6 +165,8 @@ def _which_are_masked(case: Case, each: list[int]) -> str:
         )
     if tells(_partial_tiles(*sizes, forgotten=n_k)):
         return _ALL_MASKED
+    if not causal and set(each) == {1}:
+        return "one tile is masked in each program, and no key is missing: is the last one short?"
     return ""
 
 
@@ -333,7 +338,8 @@ _SPLIT_MISTAKES = (
     ),
     Mistake(
         "the boundary is aligned at the start",
-        "with n_q != n_k the last query must see the last key: n_k - n_q comes into the boundary.",
+        "with n_q != n_k the last query must see the last key: n_k - n_q comes into the boundary, "
+        "where it is negative, too.",
         _weighted(
             lambda visible, keys, _, __, wrong: visible | (keys < wrong),
             lambda first, shift, b_q, b_k: (first + 1) // b_k * b_k,

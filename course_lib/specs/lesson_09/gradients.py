@@ -278,9 +278,9 @@ def past_the_end(model: Callable[..., Callable[..., Any]]) -> tuple[Mistake, ...
     return (
         Mistake(
             "keys past the end count as score 0",
-            "the last tile of keys is short, and where lse is below -88, exp(0 - lse) is infinite: "
-            "times K's zeros that is NaN, and it is added to dQ. Set these scores to -inf, or p "
-            "to 0.",
+            "the last tile of keys is short, and where lse is far below 0, exp(0 - lse) is "
+            "infinite, or is where it is rounded: times K's zeros that is NaN, and it is added to "
+            "dQ. Set these scores to -inf, or p to 0.",
             model(Slip(weights=of_zeros_past_the_end)),
         ),
     )

@@ -387,8 +387,8 @@ OF_MASKS: tuple[Named, ...] = (
     ),
     *ways(
         "rows without a key are not guarded",
-        "such a row has lse = -inf, and -inf - (-inf) is NaN: set hidden weights to 0 after "
-        "exp, not hidden scores to -inf before it.",
+        "such a row has lse = -inf. -inf - (-inf) is NaN, and so is exp(s + inf) times a mask's 0: "
+        "choose 0 for hidden weights after exp, by where; do not hide scores before it.",
         partial(_hidden_before_exp, by=-np.inf, skip=True),
         partial(_hidden_before_exp, by=-np.inf, skip=False),
     ),
