@@ -133,7 +133,7 @@ def _cases(rng: Generator) -> list[Case]:
         case("16 x 32, some beyond the numbers of float16", 16, 32, (4, 8), True, size=5e4),
         case("24 x 40", 24, 40, (8, 16), True),
         case("24 x 48, all negative", 24, 48, (8, 4), False, around=-9.0),
-        case("20 x 12, more rows than columns", 20, 12, (4, 8), True),
+        case("20 x 12, all negative, more rows than columns", 20, 12, (4, 8), True, around=-9.0),
         case("17 x 33: one more than whole tiles",
              17, 33, (8, 16), False, shows=frozenset({REMAINDER})),
         case("20 x 12, far below any number that stands for -inf",
