@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ from course_lib.sandbox.inputs import is_tensor
 
 MINUS_INF = 'float("-inf")'  # as a kernel writes it
 _FOR_ONE_PROGRAM = 32  # rows or blocks: with more, one that does them all is not just thorough
+_NEARLY_ALL = 0.75  # of what is loaded: of two programs with like shares each has half
 
 
 def in_turn(*judges: Judge) -> Judge:
@@ -117,7 +119,10 @@ def _undefined(observed: Observed, finding: Finding, fill: str) -> Finding:
 
 
 def _stored_in_part(observed: Observed, where: str, names: Sequence[str]) -> Finding | None:
-    """Return a finding if a result with NaN in it was stored in part only (counted in bytes)."""
+    """Return a finding if a result with NaN in it was stored in part only (counted in bytes).
+
+    Not where there is less NaN than was not stored: then that was filled before, and not with NaN.
+    """
     results = observed.result if isinstance(observed.result, tuple | list) else [observed.result]
     books = observed.ledger
     tensors = {n: shape for run in books.launches for n, (shape, *_) in run.tensors.items()}
@@ -126,8 +131,8 @@ def _stored_in_part(observed: Observed, where: str, names: Sequence[str]) -> Fin
             continue
         alike = [n for n, shape in tensors.items() if math.prod(shape) == x.numel()]
         stored = min(filter(None, (books.written.get(n, 0) for n in alike)), default=0)
-        size = x.numel() * x.element_size()
-        if stored < size:
+        size, nan = x.numel() * x.element_size(), int(x.isnan().sum()) * x.element_size()
+        if stored < size <= stored + nan:
             return Finding(
                 STORED,
                 f"only {stored:,} of the {size:,} bytes of {name} are ever stored, and during a "
@@ -289,12 +294,21 @@ def writes_out(name: str) -> Judge:
 
 
 def several_programs(case: Case, observed: Observed, expected: Any) -> Finding | None:
-    """Ask that more than one program stores where there are many rows, or blocks of a vector."""
-    x = case.args[0]
+    """Ask that no program does nearly all where there are many rows, or blocks of a vector.
+
+    That is one that alone stores something, or loads nearly all that no kernel has stored.
+    """
+    x, books = case.args[0], observed.ledger
     part, parts = ("row", len(x)) if x.dim() > 1 else ("block", len(x) / case.kwargs["block"])
-    if observed.ledger is None or parts <= _FOR_ONE_PROGRAM:
+    if books is None or parts <= _FOR_ONE_PROGRAM:
         return None
-    if max((len(launch.stored) for launch in observed.ledger.launches), default=0) != 1:
+    loaded: Counter[Any] = Counter()
+    for visit in books.visits:
+        if visit.kind == "load" and visit.tensor not in books.written:
+            loaded[visit.program] += visit.n_bytes
+    most = max(loaded.values(), default=0)
+    alone = max((len(launch.stored) for launch in books.launches), default=0) == 1
+    if not alone and most <= _NEARLY_ALL * loaded.total():
         return None
     return Finding(
         f"one program per {part}",

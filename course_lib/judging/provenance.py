@@ -92,7 +92,12 @@ class Provenance:
 
     def _why_not(self, name: str, tensor: Any) -> str:
         values = values_of(tensor)
-        if any(is_part(values, there) for _, there in self.sources.each(tensor.dtype)):
+        alike = (  # a mask of 0 and 1 is no part of an input's whole parts
+            there
+            for known, there in self.sources.each(tensor.dtype)
+            if is_floating(known) == is_floating(tensor)
+        )
+        if any(is_part(values, there) for there in alike):
             return (
                 f"the tensor given as `{name}` is an input in which other numbers were put before "
                 "the launch: let the kernel mask what does not count."

@@ -222,7 +222,7 @@ def may_be_rounded(result: Any, expected: Any, inputs: Any) -> bool:
     if got is None or truth is None or got.words != truth.words:
         return False
     least = min((least for least, _ in _errors_of(inputs).values()), default=np.inf)
-    with np.errstate(invalid="ignore"):  # infinite ones
+    with np.errstate(invalid="ignore"):  # of infinite numbers
         return not bool((np.abs(got.numbers - truth.numbers) <= least * truth.scales).all())
 
 

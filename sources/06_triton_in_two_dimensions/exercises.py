@@ -115,8 +115,8 @@ check(copy_tiles)
 #   are powers of two, at least 16.
 # - The result has shape `(block_q, block_k)`, float32. There is no division
 #   by the square root of `d` here.
-# - The two tiles are loaded already. You write the product and the store.
-# - `q` and `k` may have different dtypes. `tl.dot` takes two tiles of one
+# - The two tiles are loaded already, the launcher is given. You write the product and the store.
+# - `q` and `k` are float32 or float16, perhaps one of each. `tl.dot` takes two tiles of one
 #   dtype: convert the q tile to the k tile's dtype first, as p to v's in the
 #   lesson. Never round a float32 `k`.
 # - Ask for `input_precision="ieee"`. Without it a GPU rounds float32 inputs to
@@ -175,14 +175,15 @@ check(tile_scores)
 #   the products in an **accumulator**, a float32 tile that is carried from step to
 #   step.
 # - `m`, `n` and `k` need not be multiples of the tiles. Entries past the end of
-#   `k` must add nothing.
+#   `k` must add nothing, not NaN either where `a` and `b` hold infinite numbers.
 # - float32 inputs are multiplied as float32: `input_precision="ieee"`, as in
 #   6.2. (For float16 inputs it makes no difference.)
 # - The check chooses the three tile sizes, and it counts: a tile of `a` and one
 #   of `b` are loaded once in each step, `tl.dot` multiplies them, the result is stored
 #   once.
 #
-# You write the accumulator's start and the loop. The final store is given.
+# You write the accumulator's start and the loop. The final store and the launcher are given. (A
+# launcher may copy its inputs, into whole tiles say: what is counted is the kernel's work.)
 
 
 # %% ex-6-3
@@ -362,16 +363,17 @@ check(which_fail_on_a_gpu)
 
 # %% about-6-4b [markdown]
 # **6.4b.** `total` gives the right sum only if its programs run one after the
-# other. Mend it: `mended_total(x)` returns the sum of `x`, shape `(1,)`,
+# other. Mend it: `mended_total(x)` returns the sum of `x` (one number at least), shape `(1,)`,
 # float32, whatever the order of the programs.
 #
 # Keep many programs: each adds up one block, or several blocks, one after the other. There may be
 # thousands of blocks. You may change anything in this cell, the launcher too: each way in
 # which no two programs race is right.
 #
-# - The check also wants: any `block` that it chooses; not one program for everything; each number of `x`
-#   loaded once, by one program; no lock of your own (whether it holds on a GPU cannot be
-#   tried here).
+# - The check also wants: any `block` that it chooses; not one program for nearly everything; each
+#   number of `x` loaded once, by one program; no lock of your own, which other programs wait for
+#   (whether it holds on a GPU cannot be tried here). To try `tl.atomic_cas` again until it succeeds
+#   is no lock.
 
 
 # %% ex-6-4b
@@ -403,8 +405,8 @@ check(mended_total)
 # `j <= 2 * i + 1`**. So row 0 sees two columns, and each row two more than the row above.
 # `turned_stairs` returns two tensors:
 #
-# - `out`, `(n_cols, n_rows)`: `x` transposed, −inf where the row of `x` does not see. float16 if
-#   `half` is true, else float32. The launcher fills it with −inf: a tile that nobody sees is
+# - `out`, `(n_cols, n_rows)`: `x` transposed, −inf where the row of `x` does not see, even if `x`
+#   is `inf` or NaN there. float16 if `half` is true, else float32. The launcher fills it with −inf: a tile that nobody sees is
 #   right already.
 # - `top`, `(n_rows,)`, float32: for each row of `x` the largest number *that was stored in `out`*.
 #
@@ -422,12 +424,12 @@ check(mended_total)
 # Example: with `ROWS = 4` program 0 owns rows 0 to 3. Row 3 sees columns 0 to 7, so `end` is 8. In
 # program 1 it is 16, if there are so many columns.
 #
-# A short last tile has the `end` of a whole one: with 6 rows program 1 owns rows 4 to 7, of which
-# two are missing, and its `end` is 16 all the same.
+# A short last tile may have the `end` of a whole one: with 6 rows program 1 owns rows 4 to 7, of
+# which two are missing, and its `end` may be 16 all the same.
 #
 # - The check also wants: any `ROWS` and `COLS` that it chooses, with sizes that are no multiples of
-#   them, and one pair that must not be built; each tile of `x` before `end` loaded once and stored
-#   once in `out`, no other loaded; `top` stored once.
+#   them, and pairs that must not be built; each tile of `x` that begins before `end` loaded once
+#   and stored once in `out`, no other loaded; `top` stored once.
 
 
 # %% ex-6-5

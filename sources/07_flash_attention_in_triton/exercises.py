@@ -33,7 +33,8 @@ from course_lib import check, hint, progress
 #
 # All tensors have shape `(B, H, N, d)`; B is the batch, texts side by side. The launchers make them contiguous, so one head of `q` is a
 # run of `n_q * d` numbers, and head number `head` (of all `B * H`) begins at
-# `q + head * n_q * HEAD_DIM`. That offset is given in every step.
+# `q + head * n_q * HEAD_DIM`. That offset is given in every step. `o` has q's dtype. (What a launcher
+# copies is not counted; in 7★ it copies nothing.)
 
 # %% given-tiles
 @triton.jit
@@ -125,7 +126,8 @@ check(one_tile_attention)
 #
 # One walk over the keys: each tile of K and of V is loaded once for each tile of queries, Q once,
 # and O is stored once. What is subtracted before `exp` is each row's largest score so far, as in
-# lesson 03: other numbers overflow or vanish where scores are far apart.
+# lesson 03, here and in all that follows: other numbers overflow or vanish where scores are far
+# apart.
 
 # %% ex-7-2
 @triton.jit
@@ -408,7 +410,7 @@ own_mark()
 # Write `rebuild_weights`, in PyTorch, for one head: the tile of P in tile row `i` and tile column
 # `j`. The backward pass (for training, lesson 09) does exactly this. (`lse` belongs to whole rows. They may be
 # longer than the keys given here: then a row of the tile does not add up to 1.)
-# The result has q's dtype.
+# All tensors are float32, P too. There is no mask, so no `lse` is −inf.
 
 # %% ex-7-5
 def rebuild_weights(q, k, lse, i, j, *, block_q, block_k):

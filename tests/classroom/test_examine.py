@@ -337,6 +337,15 @@ def test_a_launcher_puts_nothing_into_its_inputs_that_the_kernel_is_to_leave_out
         assert "`k` is an input in which other numbers were put" in found.says
 
 
+def test_a_mask_of_a_launcher_is_no_changed_input():
+    """Though an input, cut to whole numbers, is full of 0 and 1."""
+    mask = torch.ones(33, 33, dtype=torch.int8).tril()
+    given = {"args": {"mask": mask}, "grid": (1,), "source": ""}
+    found = Provenance([drawn(2, 50, 16)]).launched(given)
+    assert found
+    assert "`mask` holds numbers that are neither inputs nor written by a kernel" in found.says
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_answers_computed_elsewhere_are_strangers(dtype):
     q, k, v = (drawn(1, 1, 40, 16, seed=i, dtype=dtype) for i in range(3))

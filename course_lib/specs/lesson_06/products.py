@@ -218,17 +218,19 @@ def _matmul_cases(rng: Generator) -> list[Case]:
              (square[0].T.contiguous().T, square[1]), tiles(16, 32, 16)),
         *(Case(f"24 x {64 * steps - 20} times {64 * steps - 20} x 20: {steps} steps",
                pair(24, 20, 64 * steps - 20), tiles(16, 32, 64)) for steps in (6, 17)),
-        Case("20 x 40 times 40 x 30, infinite beside the ends of k",
-             _infinite_at_the_end(*pair(20, 30, 40)), tiles(16, 16, 32)),
+        Case("20 x 40 times 40 x 30, infinite at both ends of k",
+             _infinite_at_the_ends(*pair(20, 30, 40)), tiles(16, 16, 32)),
     ]  # fmt: skip
 
 
-def _infinite_at_the_end(a: Any, b: Any) -> Any:
-    """Return a product's sides with an infinite row and column in it, each by one last number.
+def _infinite_at_the_ends(a: Any, b: Any) -> Any:
+    """Return a product's sides with infinite rows and columns, each by one number of an end of k.
 
-    Whoever reads that number once more, for places past the end of k, makes NaN of it.
+    Whoever reads one once more, for places past the end (there lies the last number, or the first
+    again), makes NaN of it, unless it is masked on both sides.
     """
     a[3, -1], b[-1, 5] = np.inf, -np.inf
+    a[6, 0], b[0, 8] = np.inf, -np.inf
     return a, b
 
 

@@ -119,6 +119,9 @@ def _cases(rng: Generator) -> list[Case]:
     ) -> Case:
         size, around = how.pop("size", 1.0), how.pop("around", 0.0)
         x = around + size * rng.standard_normal((rows, cols))
+        if loud := how.pop("hidden", ()):
+            hidden = ~_sees(np.arange(rows)[:, None], np.arange(cols)[None, :])
+            x[hidden] = np.resize(loud, hidden.sum())
         kwargs = {"half": half, "block_rows": tile[0], "block_cols": tile[1]}
         kind = "float16" if half else "float32"
         name = f"{name}, in tiles of {tile[0]} x {tile[1]}, stored as {kind}"
@@ -130,11 +133,13 @@ def _cases(rng: Generator) -> list[Case]:
         case("16 x 32, some beyond the numbers of float16", 16, 32, (4, 8), True, size=5e4),
         case("24 x 40", 24, 40, (8, 16), True),
         case("24 x 48, all negative", 24, 48, (8, 4), False, around=-9.0),
-        case("20 x 12, more rows than columns", 20, 12, (4, 8), True),
+        case("20 x 12, all negative, more rows than columns", 20, 12, (4, 8), True, around=-9.0),
         case("17 x 33: one more than whole tiles",
              17, 33, (8, 16), False, shows=frozenset({REMAINDER})),
         case("20 x 12, far below any number that stands for -inf",
              20, 12, (4, 8), False, around=-1e33, size=1e31, shows=frozenset({FAR})),
+        case("16 x 32, NaN and infinite where no row sees it",
+             16, 32, (8, 16), False, hidden=(np.inf, np.nan, -np.inf)),
         case("5 x 7", 5, 7, (1, 1), False),
         case("64 x 100", 64, 100, (16, 32), True, compiled=True),
         case("64 x 100", 64, 100, (16, 32), False),

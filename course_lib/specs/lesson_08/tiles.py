@@ -124,7 +124,7 @@ def _made_up(rng: Generator) -> Case:
 
     That row is as good as the right one in every clause before, worse in this one, and better in
     all that follow: whoever leaves a clause out, or asks another first, takes it. Of what is
-    enough and no more is asked, all others have more."""
+    enough and no more is asked, all others have more, and of what no clause asks, less."""
     worse = {
         "fits": False, "stack_bytes": 8, "tensor_core": 0, "blocks_per_sm": 1,
         "block_q": 32, "block_k": 32, "num_stages": 2, "registers": 160,
@@ -133,8 +133,9 @@ def _made_up(rng: Generator) -> Case:
     right = _table("H100", 128)[0] | {
         "fits": True, "stack_bytes": 0, "tensor_core": 64, "blocks_per_sm": 2,
         "block_q": 64, "block_k": 64, "num_stages": 3, "registers": 128, "num_warps": 4,
+        "shared_bytes": 60_000, "fma": 100,
     }  # fmt: skip
-    more = {"tensor_core": 128, "blocks_per_sm": 3}
+    more = {"tensor_core": 128, "blocks_per_sm": 3, "shared_bytes": 50_000, "fma": 50}
     rows = [right]
     clauses = list(worse)
     for place, clause in enumerate(clauses):
