@@ -10,7 +10,7 @@ from course_lib.judging.spec import Mistake
 from course_lib.judging.tolerance import as_float64, flat
 
 _EXACT = 2.0**53  # up to here float64 has every whole number
-_ROWS = 3  # that have a factor each, before they tell anything
+_ROWS = 8  # of which each lost something, before they tell more than chance does
 _MOST_LOST = 0.9  # of a row
 
 
