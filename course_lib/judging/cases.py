@@ -58,6 +58,7 @@ def sloped(rng: Generator, n_q: int, n_k: int, d: int, rise: float, **kwargs: An
     return q, k, v
 
 
+CREEP = 1.5e-5  # from key to key: too small a rise to be worth a rescaling?
 CREEP_NAME = "scores that creep upwards, by less than a thousandth from tile to tile"
 
 
@@ -206,19 +207,16 @@ FARTHEST_NAME = "scores of -2**30 and far below"
 
 
 MANY, FALL = 800, -760.0  # tiles of one key, in which scores fall by a little less than 1 each
-MANY_NAME = f"scores that fall, rise or creep over {MANY} keys, in tiles of one key"
-_CREEP = 2e-5  # from key to key, and 25 times as much: too small a rise to be worth a rescaling?
+MANY_NAME = f"scores that fall or rise by {-FALL:g} over {MANY} keys, in tiles of one key"
 
 
 def many_tiles(rng: Generator, **kwargs: Any) -> Triple:
-    """Return rows that rise, fall, and creep upwards twice, for tiles of one key.
+    """Return 4 rows that fall and rise, for tiles of one key.
 
     What is off by one in each tile adds up, until l_sum overflows or vanishes in any float.
     """
     q, k, v = sloped(rng, 4, MANY, 4, FALL, **kwargs)
-    q[..., 0, 0] *= -1
-    q[..., 2:, :], q[..., 2:, 1] = 0, 2 * np.array([1, 25])
-    k[..., 1] = _CREEP * np.arange(MANY)
+    q[..., ::2, 0] *= -1
     return q, k, v
 
 
@@ -509,7 +507,7 @@ def hard_launches(rng: Generator, *shape: int, prefix: str = "", **how: Any) -> 
         launch(rng, jump, *shape, jump=150, **how),
         launch(rng, far, *shape, far=FAR_BELOW, **how),
         launch(rng, prefix + _FAR_APART_NAME, *shape, farthest=True, **how),
-        launch(rng, prefix + CREEP_NAME, *shape, creep=1.5e-5, **how),
+        launch(rng, prefix + CREEP_NAME, *shape, creep=CREEP, **how),
     ]
 
 

@@ -76,7 +76,7 @@ def _long_cases(rng: Generator) -> list[Case]:
         case("3 rows of 200 scores in blocks of 16: all but the first block higher by 84",
              draw.tensor(np.where(np.arange(200) < 16, 0, 84) + np.array([[0], [5], [-90]])), 16),
         case(f"3 rows of 200 {draw.CREEP_NAME}",
-             draw.tensor(1.5e-5 * np.arange(200) * np.array([[1], [2], [3]])), 16),
+             draw.tensor(draw.CREEP * np.arange(200) * np.array([[1], [2], [3]])), 16),
         case("2048 scores far below the largest, which count by their number; it is first, or last",
              draw.tensor(_many_below(rng)), 64),
     ]  # fmt: skip
