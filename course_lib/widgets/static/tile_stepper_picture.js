@@ -28,7 +28,7 @@ function stepperPicture(model, data, now, says) {
   const HUES = ["#5d8392", "#c2ad8d", "#7d5a4a", "#9db3a5", "#7b5d6e", "#d9a08b"]; // of their own: the palette's are those of Q, K, V, S and O
   const paint = (tile) => nTiles <= HUES.length ? `fill:${HUES[tile]}` : `fill:color-mix(in srgb, var(--fac-step-deep) ${nTiles > 1 ? Math.round(100 - (92 * tile) / (nTiles - 1)) : 100}%, var(--fac-step-pale))`;
   const given = Object.values(data.scores).flat().map(num).filter(Number.isFinite), least = Math.min(0, ...given), most = Math.max(0, ...given); // a bar starts at 0
-  const spreadOf = most - least || 2, low = least - (least < 0 ? 0.1 * spreadOf : 0), high = most + 0.4 * spreadOf;
+  const spreadOf = most - least || 2, high = most + 0.4 * spreadOf, low = least < 0 ? least - (values.length > 12 ? 0.1 : 0.55) * spreadOf : 0; // few bars have a handle and a number below
   const notch = 10 ** Math.floor(Math.log10(spreadOf / 8)); // scores are dragged from one of its multiples to the next
   const round = (score) => Number((Math.round(Math.max(low, Math.min(high, score)) / notch) * notch).toPrecision(12));
 
