@@ -76,7 +76,7 @@ class PeakMemory:
     def to_figure(self, *, presenter: bool = False) -> Figure:
         """Draw all peaks as areas at one scale; ``presenter``: type for a room."""
         figure = picture.draw(self.records, self.limit_bytes, presenter=presenter)
-        key = "Filled: measured. Outlined: needed, not available."
+        key = "Areas: memory. Filled: measured. Outlined: needed, not available."
         key += " Hatched: beyond the limit." if self.limit_bytes else ""
         note = self.caption().replace("\n", "; ")
         return figure.says(self.finding(), f"{key} {note}.", self.table())

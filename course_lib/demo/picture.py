@@ -106,7 +106,7 @@ def _say_law(
     bow: dict[str, Any] = {"arrowstyle": "->", "connectionstyle": "arc3,rad=-0.35", "shrinkB": 4}
     bow |= {"color": text_colour("naive"), "linewidth": shape.size / 9}
     axes.annotate("", end, start, arrowprops=bow, fontsize=shape.size)
-    says = f"N × 2: naive’s{chr(10) if shape.narrow else ' '}memory × 4"
+    says = f"N × 2: naive’s{chr(10) if shape.narrow else ' '}memory (area) × 4"
     _say(axes, says, (start[0], end[1]), (-0.6, 0.3), shape.size, va="center", ha="right",
          in_layout=False, **look)  # fmt: skip
 

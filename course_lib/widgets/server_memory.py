@@ -38,11 +38,11 @@ WIDE = 21  # of a column of the table
 POLICIES = {
     "static batching": (
         "a coach: nobody gets on before the last is off",
-        "room for the longest request is held for each",
+        "{most} rows are held for each, as the longest needs",
     ),
     "continuous batching": (
         "a tram: who waits takes any seat that gets free",
-        "room for the longest request is held for each",
+        "{most} rows are held for each, as the longest needs",
     ),
     "pages and chunks": (
         "a tram, and each takes only the space that it needs: pages",
@@ -50,7 +50,7 @@ POLICIES = {
     ),
     OWN: ("your own policy",),
 }
-"""What each lane is, in one or two parts."""
+"""What each lane is, in one or two parts; ``{most}``: the most tokens that a request can have."""
 FACTS = (
     ("speed", "", "tokens a second"),
     ("wait", " s", "longest first-token wait"),
@@ -173,6 +173,7 @@ class ServerMemory(CourseWidget):
                 "places": PLACES,
                 "page_size": PAGE_SIZE,
                 "requests": REQUESTS,
+                "answer": ANSWER,
                 "policies": POLICIES,
                 "facts": FACTS,
             },

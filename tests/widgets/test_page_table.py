@@ -318,7 +318,7 @@ def test_the_chosen_request_is_outlined_in_its_table_and_the_arrow_lies_on_no_pa
 def test_the_title_says_what_is_empty_and_follows_the_size_of_a_page(mount, width):
     page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=width, reduced=True)
     title = page.locator(".fac-finding")
-    said = "Held, but empty: {} % in pages, 82 % in one block each"
+    said = "Pages leave {} % of the held slots empty, one block each 82 %"
     assert title.inner_text() == said.format("3.8")
     page.get_by_label("slots per page").first.press("End")
     assert title.inner_text() == said.format("16")

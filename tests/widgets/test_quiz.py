@@ -194,3 +194,18 @@ def test_what_to_do_is_said_before_what_it_is_done_to(mount, width):
         first = page.locator(".fac-card, .fac-parked").first.bounding_box()
         assert 0 <= first["y"] - how["y"] - how["height"] < 20
         assert page.locator("legend .fac-unbroken").bounding_box()["height"] < 30
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_a_mark_moves_no_answer(mount, width):
+    """The ✗ pushed its answer 12 px right of the others and of its own explanation."""
+    lefts = "ns => ns.map(n => n.getBoundingClientRect().x)"
+    for tries in (1, 2):
+        quiz = Quiz("Which?", OPTIONS)
+        quiz.chosen, quiz.tries = [tries - 1], tries
+        page = mount(quiz, width=width, again=tries > 1)
+        left = page.locator(".fac-card > span, .fac-why, .fac-also").evaluate_all(lefts)
+        assert len(left) == (4 if tries == 1 else 6)
+        assert max(left) - min(left) <= 1
+    assert page.locator(".fac-how").inner_text() == "Right, after 2 tries."

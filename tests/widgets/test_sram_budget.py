@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from traitlets import TraitError
 
 from course_lib.accounting.hardware import GPUS
-from course_lib.accounting.sram import largest_square_tile, tile_bytes
+from course_lib.accounting.sram import STATISTICS_BYTES, largest_square_tile, tile_bytes
 from course_lib.widgets import SramBudget
 from course_lib.widgets.sram_budget import SHOWN_GPUS
 
@@ -145,6 +145,9 @@ def test_each_wall_says_what_is_left_or_over_and_the_overflow_how_much(mount):
         assert "Q and O 256 × 128 numbers, K and V 256 × 128; S 256 × 256; 2 bytes each" in (
             page.inner_text(".fac")
         ), "each size can be recomputed"
+        assert "grey: 2 KiB, each row’s maximum m and sum ℓ, 4 bytes each" in said
+        assert 256 * 2 * STATISTICS_BYTES == 2 * 1024
+        assert STATISTICS_BYTES == 4
 
 
 @pytest.mark.browser
@@ -205,6 +208,8 @@ def test_what_is_too_much_has_its_brace_and_a_handle_is_seen_at_a_wall(mount, wi
     assert spill["x"] < words["x"]
     assert words["x"] + words["width"] < spill["x"] + spill["width"]
     edge = page.locator(".fac-sram-edge").first
+    limit = page.locator(".fac-sram-limit").first.bounding_box()
+    assert limit["y"] + limit["height"] < edge.bounding_box()["y"], "the handle is not T4's"
     assert edge.evaluate(
         "(n) => !!(n.compareDocumentPosition(document.querySelector("
         "'.fac-sram-wall')) & Node.DOCUMENT_POSITION_PRECEDING)"

@@ -378,6 +378,52 @@ def test_printed_numbers_multiply_to_what_is_printed(mount, width):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.few(1)
+def test_a_bar_is_as_long_as_its_number(mount, width):
+    """Scores, V and weights start at 0: one number of pixels for one, in every tile."""
+    heights = "nodes => nodes.map(n => Number(n.getAttribute('height')))"
+    below = TileStepper.by_hand([[-2, -1], [-4, -3]], values=[[10, 20], [30, 40]])
+    for stepper in (by_hand(), TileStepper(), below):
+        page = mount(at(stepper, 12), width=width, reduced=True, again=True)
+        scores = np.array(stepper.data["scores"][str(stepper.row)])
+        first, stop = stepper.data["tiles"][1]
+        bars = {
+            ".fac-step-score": scores,
+            ".fac-step-v": np.array(stepper.data["values"])[:, 0],
+            "[data-fac-part=stepper-tiles] + g rect.fac-step-bar": np.exp(
+                scores[first:stop] - stepper._steps("right")["m"][1]
+            ),
+        }
+        for where, numbers in bars.items():
+            long = np.array(page.locator(where).evaluate_all(heights))
+            if where == ".fac-step-v" and not len(long):
+                continue  # by hand V is written, not drawn
+            assert len(long) == len(numbers)
+            seen = long > 2  # a bar is at least a line
+            unit = long[seen] / np.abs(numbers)[seen]
+            np.testing.assert_allclose(unit, unit[0], rtol=1e-6)
+
+
+@pytest.mark.browser
+@pytest.mark.few(1)
+def test_thin_bars_have_one_handle_as_wide_as_a_finger(mount):
+    page = mount(at(TileStepper(), 12), width=480, reduced=True)
+    handle = page.locator("circle.fac-grab")
+    box = handle.bounding_box()
+    assert handle.count() == 1
+    assert min(box["width"], box["height"]) >= 24
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y + 30, steps=3)
+    page.mouse.up()
+    changed = page.evaluate("facModel.get('changed')")
+    assert len(changed) == 1
+    assert handle.bounding_box()["y"] == pytest.approx(box["y"] + 30, abs=3), "it stays in the hand"
+
+
+@pytest.mark.browser
 def test_a_weight_is_how_far_its_score_lies_under_the_record(mount):
     """A line from each score up to m's, as long as s - m; the tallest's says its length."""
     page = mount(by_hand(), width=1280, reduced=True)

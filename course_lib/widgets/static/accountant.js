@@ -286,12 +286,15 @@ function render({ model, el }) {
     const size = get("presenter") ? 19 : roomy ? 15 : 13;
     const most = Math.max(...rows.map((row) => row[row.limit])), chip = get("gpu"), layers = get("layers");
     const left = Math.max(...lanes.map((l) => wide(plainly(l.model.label), size))) + 10, scale = (width() - left - wide("arithmetic: 1.11 ms", size)) / most;
-    const head = 1.8 * size, each = (tall - head) / rows.length, high = Math.min(each / 2 - 3, 0.38 * each, 2.2 * size);
+    const head = (width() < 700 ? 3.1 : 1.8) * size, each = (tall - head) / rows.length, high = Math.min(each / 2 - 3, 0.38 * each, 2.2 * size);
     renew(clock, { height: tall, "font-size": `${size}px`, "aria-label": `Least time on ${chip}. ${rows.map((row) => `${row.l.label.textContent}: ${milliseconds(1000 * row[row.limit])}, set by ${row.limit === "overhead" ? "launches" : row.limit}`).join("; ")}.` });
     clocked((add) => {
       const told = (s_) => (most >= 1e-3 && s_ < 1e-4 && s_ >= 1e-5 ? `${short(1000 * s_, 3)} ms` : milliseconds(1000 * s_)); // beside milliseconds in their unit
       const waits = rows.filter((row) => row.overhead > row.arithmetic).length, each_ = milliseconds(1000 * data.launch_s); // where launches stand in for arithmetic in all, its time is said once
-      add("head", "text", { class: "fac-clock-head", x: 0, y: size + 1 }, `Least time${waits === rows.length && width() < 700 ? "" : ` on ${/^[AEFHILMNORSX]/.test(chip) ? "an" : "a"} ${chip}`}: the longer bar${waits ? `. A launch: ${each_}${waits === rows.length ? `; arithmetic: ${milliseconds(1000 * rows[0].arithmetic)}` : ""}` : ""}`);
+      const titled = `Least time on ${/^[AEFHILMNORSX]/.test(chip) ? "an" : "a"} ${chip}: the longer bar`, { hbm_gb_per_s, tflops_half } = data.gpus[chip];
+      const rates = `${hbm_gb_per_s} GB/s, ${tflops_half} TFLOP/s${waits ? `, ${each_} a launch${waits === rows.length ? `; arithmetic: ${milliseconds(1000 * rows[0].arithmetic)}` : ""}` : ""}`;
+      add("head", "text", { class: "fac-clock-head", x: 0, y: size + 1 }, titled);
+      add("rates", "text", { class: "fac-clock-says", x: width() < 700 ? 0 : wide(titled, 1.14 * size) + size, y: (width() < 700 ? 2.35 : 1) * size + 1 }, rates);
       rows.forEach((row, i) => {
         const { l } = row, name = l.model.name, y = head + i * each, launched = row.overhead > row.arithmetic, count = layers * l.model.launches;
         const other = launched ? row.overhead : row.arithmetic, segments = launched && count < 64 ? count : 1, w = (other * scale) / segments;
@@ -430,7 +433,7 @@ function render({ model, el }) {
     write(legend, `${values.H * get("layers") > 1 ? `Bytes: ${heads}${get("layers") > 1 ? ` of ${get("layers")} layers` : ""}. Areas: one head` : "Bytes and areas: one head"}. ${strips ? "Squares: S and P, N × N numbers, left written, right read. Strips: " : ""}Q, K, V and O, N × d.`);
     if (shown.scale && shown.scale !== scale && shown.width === whole) zoom(shown.scale / scale, shown.n * scale);
     shown = { ...shown, scale, n: shape.n, width: whole };
-    return Math.round((1.8 + (narrow ? 3 : 2.5) * lanes.length) * (big ? 16 : 13)) + free;
+    return Math.round(((narrow ? 3.1 : 1.8) + (narrow ? 3 : 2.5) * lanes.length) * (big ? 16 : 13)) + free;
   }
 
   /** From the old scale to the new one, the ruler with all areas; what S was stays as an outline. */

@@ -124,7 +124,7 @@ function render({ model, el }) {
     request.node.value = name;
     for (const button of buttons) button.disabled = button === buttons[3] ? !fresh() : !name || (button === buttons[1] && !fresh());
     const c = counts(now, get("page_size"), get("reserve"));
-    write(title, copyTold(now) || `Held, but empty: ${percent(c.empty, c.slots)} in pages, ${percent(c.unused, c.reserved)} in one block each`);
+    write(title, copyTold(now) || `Pages leave ${percent(c.empty, c.slots)} of the held slots empty, one block each ${percent(c.unused, c.reserved)}`);
     write(words, told_(now, c)[0].join(" "));
     write(said, now.error || refusal || (now.refused ? `${plural(now.refused, "token")} found no free page.` : ""));
     if (walker) walker.follow(now.says);

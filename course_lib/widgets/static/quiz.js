@@ -78,7 +78,7 @@ function choices(model) {
     }
     const done = rows.every((row) => row.option.right === row.input.checked); // then the others say why they are not it
     for (const row of rows) if (done && !row.input.checked && row.option.explanation) row.why.append(h("div", { class: "fac-also fac-soft" }, row.tried ? "You tried this. " : "Why not: ", rich(row.option.explanation)));
-    how.textContent = done ? `Right at try ${model.get("tries")}.` : HINT;
+    how.textContent = done ? (model.get("tries") > 1 ? `Right, after ${model.get("tries")} tries.` : "Right, at the first try.") : HINT;
     const missed = rows.filter((row) => row.option.right && !row.input.checked).length;
     if (missed === 0 && chosen.every((row) => row.option.right)) result.textContent = several ? "All right, and all of them." : "";
     else if (several && chosen.every((row) => row.option.right)) {

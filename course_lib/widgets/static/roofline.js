@@ -124,17 +124,18 @@ function render({ model, el }) {
       };
       if (m.loads) { // along: as many times fewer bytes; then up, or down, to the speed that was timed
         const [left, low] = [X(m.loads), Y(attainable(m.loads, chip))], tip = y + Math.sign(low - y) * 0.75 * fs, w = 0.45 * fs * Math.sign(low - y);
-        const fewer = `${Math.round(m.intensity / m.loads)} × fewer bytes${long ? " from HBM" : ""}`, most = `at most ${short(attainable(m.loads, chip), 3)}`, lines = [[title, bold], [`${short(m.tflops, 3)} TFLOP/s`, bold], [`${share}${unit}`, small]];
+        const factor = Math.round(m.intensity / m.loads), fewer = long ? `${factor} × fewer bytes from HBM` : `bytes ÷ ${factor}`, most = `at most ${short(attainable(m.loads, chip), 3)}`, lines = [[title, bold], [`${short(m.tflops, 3)} TFLOP/s`, bold], [`${share}${unit}`, small]];
         add(`saved ${key}`, "path", { class: `fac-roof-saved ${colour}`, d: `M${left} ${low}H${x}V${tip}m${-0.45 * fs} ${w}l${0.45 * fs} ${-w}l${0.45 * fs} ${w}` }, fewer);
         add(`counted ${key}`, "path", { class: "fac-roof-counted", d: diamond(left, low, 0.5 * fs) }, m.label);
         write("fewer", [[fewer, `fac-t-name ${small}`]], x - 0.8 * fs, "end", low - 0.9 * fs);
         write("moved", [[`${short(gb(m.loads), 3)} → ${short(gb(m.intensity), 3)} GB`, small]], x - 0.8 * fs, "end", low + 1.1 * fs);
-        const room = !long && left - from > wide(most, fs); // above the slope, or below it
-        write("most", room ? [[most, small], ["TFLOP/s", small]] : [[`${most} TFLOP/s`, small]], left + (room ? -0.8 : 0.2) * fs, room ? "end" : "start", low + (room ? -1.4 : long ? 1.3 : 2.3) * fs);
+        const free = X(ridge) - left - 0.2 * fs, fits = [`${most} TFLOP/s`, most].map((text) => wide(text, 0.9 * fs) < free), room = left - from > wide(most, fs); // below the slope where it does not cross the ridge's line, else above it
+        const above = long ? !fits[0] : room || !fits[1], rows = long || (!above && fits[0]) ? [`${most} TFLOP/s`] : !above || room ? [most, "TFLOP/s"] : ["at most", most.slice(8), "TFLOP/s"];
+        write("most", rows.map((text) => [text, small]), left + (above ? -0.8 : 0.2) * fs, above ? "end" : "start", low + (above ? (long ? -0.7 : 1.2 - LINE * rows.length) : long ? 1.3 : 2.3) * fs);
         write("name", lines, x + 1.1 * fs, "start", clear("right", y, lines));
       } else {
         const lines = [[`${title}: ${short(m.tflops, 3)} TFLOP/s`, bold], [`at ${short(m.intensity, 3)} FLOP/byte`, small]];
-        const at = flat ? Math.min(x + 0.6 * fs, end) : x - 0.6 * fs, up = Y(roof);
+        const at = flat ? Math.min(x + 0.6 * fs, end) : Math.min(x - 0.6 * fs, X(ridge) - 0.6 * fs - Math.max(...lines.map(([text]) => wide(text, (long ? 1 : 0.92) * fs)))), up = Y(roof);
         add(`gap ${key}`, "path", { class: `fac-roof-gap ${colour}`, d: `M${x} ${y}V${up}` }, share);
         write("share", [[`${share}${unit}`, bold]], x + (flat ? -0.8 : 0.8) * fs, flat ? "end" : "start", (y + up) / 2);
         write("name", lines, at, flat ? "end" : "start", clear(flat, y + 1.5 * fs, lines));
@@ -268,15 +269,16 @@ function render({ model, el }) {
     const most = short(100 * Math.min(1, points[1].x / ridge), 2), queries = Math.min(get("queries"), get("n")), many = `${queries} quer${queries === 1 ? "y" : "ies"}`;
     const one = `${/^[AFHLMNRSX]/.test(get("gpu")) ? "an" : "a"} ${get("gpu")}`, elsewhere = get("marks").filter((m) => !marks.includes(m));
     const roofs = marks.map((m) => (m.intensity < ridge ? "memory's" : "arithmetic's")); // each has its share of the roof above it
-    const alone = roofs.every((r) => r === roofs[0]), ranked = marks.map((m, i) => ({ m, of: roofs[i] })).sort((a, b) => b.m.tflops - a.m.tflops), first = (m) => m.label.split(",")[0];
+    const alone = roofs.every((r) => r === roofs[0]), ranked = marks.map((m, i) => ({ m, of: roofs[i] })).sort((a, b) => b.m.tflops - a.m.tflops), first = (m) => m.label.split(",")[0], capital = (text) => text[0].toUpperCase() + text.slice(1);
     const shares = ranked.map(({ m, of }) => `${first(m)} at ${Math.round((100 * m.tflops) / attainable(m.intensity, chip))}\u00a0%${alone ? "" : ` of ${of}`}`).join(", ");
     const fast = ranked[0]?.m, slow = ranked.at(-1)?.m, crossed = slow?.loads < fast?.loads && slow.intensity > fast.intensity; // loads more, and HBM moves less
     words.textContent = view === VIEWS.dial
       ? points[1].x >= ridge ? `With ${many} per request ${one} can reach its peak: arithmetic sets the pace.` : `With ${many} per request ${one} reaches at most ${most} % of its peak.`
-      : crossed ? `${first(fast)} moves ${short(slow.intensity / fast.intensity, 2)} × the HBM bytes of ${first(slow)}, and yet is ${short(fast.tflops / slow.tflops, 2)} × as fast.`.replace(/^./, (c) => c.toUpperCase())
+      : crossed ? `${first(fast)} moves ${short(slow.intensity / fast.intensity, 2)} × the HBM bytes of ${first(slow)}, and yet is ${short(fast.tflops / slow.tflops, 2)} × as fast.`.replace(/^./, capital)
       : marks.length ? `${marks.length > 1 ? (alone ? `Below ${roofs[0]} roof` : "Each below its roof") : `Below ${roofs[0]} roof`}: ${shares}.`
       : `To stay busy ${one} needs ${short(ridge, 3)} FLOP for each byte: naive has ${count(points[1].x)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`;
-    note.textContent = (elsewhere.length ? `◆ Measured at ${[...new Set(elsewhere.map((m) => `N = ${m.n}${m.gpu === get("gpu") ? "" : ` on ${m.gpu}`}`))].join(", ")}${marks.length ? " too" : ""}: move there.` : "");
+    const least = points[LEAST]?.x, under = marks.filter((m) => view === VIEWS.kernels && m.intensity > least).map((m) => `${capital(first(m))}: ${short(gb(m.intensity), 3)} GB were counted, less than one pass over Q, K, V and O (${short(gb(least), 3)} GB), hence over ${count(least)} FLOP/byte. `);
+    note.textContent = under.join("") + (elsewhere.length ? `◆ Measured at ${[...new Set(elsewhere.map((m) => `N = ${m.n}${m.gpu === get("gpu") ? "" : ` on ${m.gpu}`}`))].join(", ")}${marks.length ? " too" : ""}: move there.` : "");
     picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured${m.loads ? `, ${Math.round(m.intensity / m.loads)} times fewer bytes from HBM (${short(gb(m.intensity), 3)} GB) than it loads (${short(gb(m.loads), 3)} GB)` : ""}.`).join(" ")}`);
   }
 

@@ -51,7 +51,7 @@ function render({ model, el }) {
     const left = 1, across = width - left - (narrow ? 0.6 * fs : 18.5 * fs), tall = (get("presenter") ? 4.6 : 5.5) * fs, head = (narrow ? 3.9 : 2.8) * fs;
     const each = head + tall + (tight ? 5.9 : narrow ? 4.1 : 2.2) * fs;
     const speeds = all.map(([, run]) => run.speed), gain = short(Math.max(...speeds) / Math.min(...speeds), 2); // of the fastest over the slowest
-    const asked = [`${data.requests} requests, one every ${get("every")} ms`, `a pool of ${rows} rows, each a token's K and V`];
+    const asked = [`${data.requests} requests${tight ? "" : ` of up to ${get("prompt")} + ${data.answer} tokens`}, one every ${get("every")} ms`, `a pool of ${rows} rows, each a token's K and V`];
     const [[first, fast], [last, slow]] = [Math.max, Math.min].map((most) => all.find(([, run]) => run.speed === most(...speeds)));
     const [waste, unit] = data.facts[SHOWN[1]], reason = `with ${fast[waste]}${unit} of the held rows empty, not ${slow[waste]}${unit}`;
     const whole = `${first[0].toUpperCase()}${first.slice(1)}: ${gain} × the speed of ${last}`, title = wide(whole, fs) < width ? whole : `Same memory, ${gain} × the speed`, large = !tight && wide(title, 1.4 * fs) < width, one = wide(`${title}, ${reason}`, 1.25 * fs) < width; // with its reason in one line or in two
@@ -62,7 +62,7 @@ function render({ model, el }) {
       if (!one) add("reason", "text", { class: tight ? "fac-t-small" : "fac-t-name", x: 1, y: 2.5 * fs }, gain === "1" ? "" : reason);
       lines(add, "asked", asked, 1, 2.5 * fs + under, fs, narrow);
       all.forEach(([name, run], i) => {
-        const y = above + i * each + head, what = data.policies[name];
+        const y = above + i * each + head, what = data.policies[name].map((text) => text.replace("{most}", get("prompt") + data.answer));
         add(`name ${name}`, "text", { class: "fac-t-name", x: 1, y: y - head + 1.1 * fs }, name);
         lines(add, `what ${name}`, what, 1, y - head + 2.25 * fs, fs, narrow);
         drawLane(add, name, run, { x: left, y, across: (across * run.seconds) / slowest, full: across, tall });

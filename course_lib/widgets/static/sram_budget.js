@@ -86,7 +86,8 @@ function render({ model, el }) {
     const right = width - 1.5 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
     const top = (narrow ? 4.4 : 3.2) * fs, tall = 5.2 * fs, over_ = total > most ? bytesText(total - most, KIB) : "", low = narrow ? 7.4 : 5.4, y = top + tall + low * fs;
     block((add) => hands((over) => {
-      walls.forEach(({ limit }, i) => over(`limit ${i}`, "path", { class: "fac-sram-limit", d: `M${px(limit)} ${top}v${tall}` }));
+      const edges = [shared.Q, shared.Q + (shared.K ?? shared["K, all stages"])]; // a limit that stands at a handle ends above it
+      walls.forEach(({ limit }, i) => over(`limit ${i}`, "path", { class: "fac-sram-limit", d: `M${px(limit)} ${top}v${edges.some((edge) => Math.abs(px(edge) - px(limit)) < fs) ? tall - 3.4 * fs : tall}` }));
       if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
       if (total > most) over("spill hatch", "path", { class: "fac-sram-hatch", d: hatching(px(most), top, px(total) - px(most), tall, 11) });
       const spans = slide(add, over, shared, "shared", top, tall, px, fs, []);
@@ -177,7 +178,7 @@ function render({ model, el }) {
     const brace = base + (narrow ? 4.7 : 3.6) * fs, [start, text] = over ? [over.from, over.text] : [1, bytesText(now.total, KIB)], half = wide(text, (over ? 0.95 : 1.1) * fs) / 2 + 0.7 * fs, middle = (start + ends[2]) / 2, inside = ends[2] - start > 2 * half + fs;
     add("brace", "path", { class: "fac-sram-lead", d: `M${start} ${brace - 0.35 * fs}v${0.35 * fs}${inside ? `H${middle - half}M${middle + half} ${brace}` : ""}H${ends[2]}v${-0.35 * fs}` });
     add("total", "text", { class: over ? "fac-t-name" : "fac-t-big", x: inside ? middle : over ? start - 0.6 * fs : ends[2] + 0.6 * fs, y: brace + 0.45 * fs, "text-anchor": inside ? "middle" : over ? "end" : "start" }, text);
-    const marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)} for m and ℓ, maximum and sum of each row` : "", size = wide(note, 0.85 * fs), beside = !narrow && ends[2] + size + fs < width;
+    const marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)}, each row’s maximum m and sum ℓ, 4 bytes each` : "", size = wide(note, 0.85 * fs), beside = !narrow && ends[2] + size + fs < width;
     if (beside && marks) add("note lead", "path", { class: "fac-sram-lead", d: `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` });
     add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : beside ? ends[2] + 0.8 * fs : ends[2], "text-anchor": narrow || beside ? "start" : "end", y: base + (narrow ? 6.7 : beside ? 2.65 : 1.6) * fs }, note);
   }

@@ -351,13 +351,13 @@ function render({ model, el }) {
     const there = { q: now.heads * now.n_q, o: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k }; // K and V last: the guess about them stands on the axis
     const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(now.heads * Math.ceil(now.n_q / now.block_q) * now.n_k, ...Object.keys(there).flatMap((t) => [end[t], there[t]])); // of no mask, so that masks can be compared
     const guess = model.get("guess"), asks = !step && now.schedule !== "naive", once_ = there.k * unit, tick = left + (guess || 1) * once_, top_ = y + 6.05 * fs, seam = y + 8.15 * fs, foot = y + 10.2 * fs; // above K, between K and V, below V
-    add("counts", "text", { class: "fac-t-name", x, y }, !step ? "rows moved between HBM and the chip" : step < all().length ? `rows moved: so far; pale${guessed(now) ? ", and your guess" : ""}: in the end` : "rows moved between HBM and the chip, in all");
+    add("counts", "text", { class: "fac-t-name", x, y }, !step ? "rows moved between HBM and the chip" : step < all().length ? "rows moved so far; pale: by the end" : "rows moved between HBM and the chip, in all");
     add("axis", "path", { class: "fac-axis-strong", d: `M${left} ${y + 2 * fs}V${foot}H${x + w - 0.6 * fs}` });
     add("axis 0", "text", { class: "fac-t-soft", x: left, y: foot + 1.4 * fs, "text-anchor": "middle" }, "0");
     if (asks) add("guess bar", "rect", { class: "fac-tile-guess fac-tile-asks", x: left, y: top_, width: tick - left, height: foot - top_ - 0.1 * fs });
     if (guess && !asks && now.schedule !== "naive") add("guess", "path", { class: "fac-tile-guess", d: `M${tick} ${top_}V${foot + 0.35 * fs}` });
     Object.entries(there).forEach(([t, rows], i) => {
-      const top = y + (2.1 + 2.1 * i) * fs, tall = 1.6 * fs, again = step && end[t] > rows, tell = step ? [...(again && step < all().length ? [" row loads, in the end"] : []), ` row ${t === "o" ? "writes" : "loads"}`, ""].map((unit) => `${moved[t]} of ${end[t]}${unit}`) : [asks && "kv".includes(t) ? "" : "0"];
+      const top = y + (2.1 + 2.1 * i) * fs, tall = 1.6 * fs, again = step && end[t] > rows, tell = step ? [` row ${t === "o" ? "writes" : "loads"}`, ""].map((unit) => `${moved[t]} of ${end[t]}${unit}`) : [asks && "kv".includes(t) ? "" : "0"];
       const first = left + (step ? Math.max(end[t], rows) : rows * unit < 1.6 * fs ? rows : 0) * unit + 0.6 * fs; // where it ends is not shown before the first step
       const fold = again && step >= all().length ? `${short(end[t] / rows, 2)} ×` : "", struck = guessed(now) && "kv".includes(t) && tick > first - 0.3 * fs; // the guess's line goes through: left or right of it
       const ways = struck ? [[first, tick - 0.3 * fs], [tick + 0.6 * fs, x + w]] : [[first, x + w]], long = (text) => 7.6 * text.length + 9.2 * fold.length + 0.4 * fs;

@@ -27,9 +27,8 @@ function stepperPicture(model, data, now, says) {
   const letter = (tile) => (nTiles <= 26 ? String.fromCharCode(65 + tile) : "");
   const HUES = ["#5d8392", "#c2ad8d", "#7d5a4a", "#9db3a5", "#7b5d6e", "#d9a08b"]; // of their own: the palette's are those of Q, K, V, S and O
   const paint = (tile) => nTiles <= HUES.length ? `fill:${HUES[tile]}` : `fill:color-mix(in srgb, var(--fac-step-deep) ${nTiles > 1 ? Math.round(100 - (92 * tile) / (nTiles - 1)) : 100}%, var(--fac-step-pale))`;
-  const given = Object.values(data.scores).flat().map(num).filter(Number.isFinite);
-  const [least, most] = given.length ? [Math.min(...given), Math.max(...given)] : [0, 1];
-  const spreadOf = most - least || 2, low = least - (least < 0 ? 0.1 : 0.2) * spreadOf, high = most + 0.4 * spreadOf;
+  const given = Object.values(data.scores).flat().map(num).filter(Number.isFinite), least = Math.min(0, ...given), most = Math.max(0, ...given); // a bar starts at 0
+  const spreadOf = most - least || 2, high = most + 0.4 * spreadOf, low = least < 0 ? least - (values.length > 12 ? 0.1 : 0.55) * spreadOf : 0; // few bars have a handle and a number below
   const notch = 10 ** Math.floor(Math.log10(spreadOf / 8)); // scores are dragged from one of its multiples to the next
   const round = (score) => Number((Math.round(Math.max(low, Math.min(high, score)) / notch) * notch).toPrecision(12));
 
@@ -61,8 +60,8 @@ function stepperPicture(model, data, now, says) {
     at.tied = tied(at);
     const here = all.right.p[Math.max(0, place)] ?? [];
     at.named = Math.max(...here.map((value) => wide(weight(value), 0.87 * fs))) < places[0].w / here.length - 2; // a number under each bar
-    const goes = places[0].x + places[0].w * (two ? 0.96 : at.tied >= 0 ? (at.tied + 0.5) / here.length : 0.5);
-    drawPiles({ ...at, x: 0, w: two ? width : 0.43 * width, y: head, link: two ? (cx, low) => `M${cx} ${low}V${y - 3.4 * fs}H${goes}V${y - 0.4 * fs}m-5 -6l5 6l5 -6` : (cx, low) => `M${cx} ${low}v${0.5 * fs}H${goes}V${y + at.tall + (at.named ? 1.6 : 0.4) * fs}m-5 6l5 -6l5 6` }); // to the weights, never through a word
+    const goes = places[0].x + places[0].w * (at.tied >= 0 ? (at.tied + 0.5) / here.length : 0.5), beside = places[0].x + places[0].w + 5, ends = y + at.tall;
+    drawPiles({ ...at, x: 0, w: two ? width : 0.43 * width, y: head, link: two ? (cx, low) => `M${cx} ${low}V${y - 3.4 * fs}H${beside}V${at.named ? `${ends}h-4m5 -5l-5 5l5 5` : `${ends + 0.9 * fs}H${goes}V${ends + 3}m-5 6l5 -6l5 6`}` : (cx, low) => `M${cx} ${low}v${0.5 * fs}H${goes}V${y + at.tall + (at.named ? 1.6 : 0.4) * fs}m-5 6l5 -6l5 6` }); // to the weights, never through a word
     desk((add) => drawDesk(add, { ...at, ...places[0], scale: { unit: at.tall / 1.12 } })); // a weight is at most 1: that fills the panel
     notes((add) => {
       drawSum(add, "l", "ℓ", { ...at, ...places[1], scale: scaleOf(all, "l", at.tall) });
@@ -117,10 +116,10 @@ function stepperPicture(model, data, now, says) {
   /** The scores tile by tile in the order visited, and the line of the maximum so far. */
   function drawPiles({ all, place, line, fs, x, w, y, tall, end, link, tied, label, apart, unit, told, low: low_V }) {
     const { scores, sequence, right, slip } = all, lengths = sequence.map((i) => data.tiles[i][1] - data.tiles[i][0]);
-    const base = y + tall, rise = tall / (high - low), ground = low < 0 && high > 0 ? -low * rise : 0;
+    const base = y + tall, rise = tall / (high - low), ground = -low * rise;
     const [topV, lowV] = bounds(all.column).map((v, i) => (i ? Math.min(0, v) : Math.max(0, v)));
     const riseV = (2.2 * fs) / (topV - lowV || 1), zeroV = base + 0.8 * fs + topV * riseV;
-    const slots = [], knobs = [], caps = [], labels = [], unders = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
+    const slots = [], knobs = [], labels = [], unders = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
     const m = stateAt(right, Math.min(model.get("step"), last), nTiles, -Infinity).m;
     let left = x + label + 0.2 * unit + 1.5;
     piles((add) => {
@@ -142,11 +141,11 @@ function stepperPicture(model, data, now, says) {
           else {
             const top = Math.max(0, Math.min(tall, (score - low) * rise));
             add(`key ${tile} ${k}`, "rect", { class: `fac-step-score fac-step-bar ${here && line >= 2 ? "fac-known" : gone ? "fac-gone" : near ? "" : "fac-later"} ${here && k === tied && !numbers ? "fac-step-tied" : ""}`, style: paint(tile), x: bx, y: base - Math.max(top, ground), width: bw, height: Math.max(1.5, Math.abs(top - ground)) });
-            const up = top >= ground ? 1 : -1, knob = !data.fixed && bw > 24; // where bars are thin, each has a line for a handle
-            if (knob) knobs.push({ key: `knob ${tile} ${k}`, cx, cy: base - top - up * 8 });
-            else if (!data.fixed) caps.push(`M${bx} ${base - top}h${bw}`);
+            const up = top >= ground ? 1 : -1, knob = !data.fixed && bw > 24, alone = !data.fixed && !knob && key === heldKey(); // where bars are thin, one of them has a handle, as wide as a finger
+            if (knob || alone) knobs.push({ key: `knob ${tile} ${k}`, cx, cy: base - top - (alone ? 0 : up * 8) });
+            if (alone) labels.unshift(() => add("grab knob", "circle", { class: "fac-grab fac-down", cx, cy: base - top, r: 13 }, `score of key ${key}`, (_, py) => setScore(key, low + (base - py) / rise)));
             if (!numbers && near && key === highest && !(here && tied >= 0)) labels.push((crossed) => { // above its handle; beside it, where m's line is
-              const text = short(score, 3), long = wide(text, 0.87 * fs), y = base - top - 0.75 * fs, right = cx + 0.7 * fs + long < slots[i][1];
+              const text = short(score, 3), long = wide(text, 0.87 * fs), y = base - top - 0.75 * fs - (alone ? 4 : 0), right = cx + 0.7 * fs + long < slots[i][1];
               if (!crossed(y)) add(`s ${tile}`, "text", { class: "fac-t-small", x: Math.max(slots[i][0] + long / 2, Math.min(slots[i][1] - long / 2, cx)), y, ...middle }, text);
               else add(`s ${tile}`, "text", { class: "fac-t-small", x: cx + (right ? 0.7 : -0.7) * fs, y: base - top + 0.35 * fs, "text-anchor": right ? "start" : "end" }, text);
             });
@@ -178,7 +177,7 @@ function stepperPicture(model, data, now, says) {
       if (old < m && old > -Infinity) { // what α is made of
         add("m old", "path", { class: "fac-step-m-old", d: `M${edge} ${before}H${x + w}` });
         if (before - now_ > 1.3 * fs) add("m rises", "path", { class: "fac-step-under", d: `M${edge + 0.3 * fs} ${before}V${now_ + 2}m-4 6l4 -6l4 6` });
-        if (before - now_ > 2.8 * fs) add("m rises says", "text", { class: "fac-t-small fac-t-name", x: edge - 0.2 * fs, y: (before + now_) / 2 + 0.3 * fs, "text-anchor": "end" }, `+ ${short(m - old, 3)}`);
+        if (before - now_ > 2.1 * fs) add("m rises says", "text", { class: "fac-t-small fac-t-name", x: edge - 0.2 * fs, y: (before + now_) / 2 + 0.3 * fs, "text-anchor": "end" }, `+ ${short(m - old, 3)}`);
         if (before - now_ > 1.3 * fs) add("m old says", "text", { class: "fac-t-soft", x: edge - 0.2 * fs, y: before + 0.3 * fs, "text-anchor": "end" }, fits([`m was ${short(old, 3)}`, `was ${short(old, 3)}`], label - 0.4 * fs, 0.87 * fs));
       }
       // what the weights are made of: how far each score lies under m
@@ -196,7 +195,6 @@ function stepperPicture(model, data, now, says) {
         add("m wrong says", "text", { class: "fac-t-bad", x: edge - 0.2 * fs, y: (m === -Infinity ? level(other) : level(m) + apart) + 0.3 * fs, "text-anchor": "end" }, `✗ ${short(other, 3)}`);
       }
       for (const write of labels) write((y) => m > -Infinity && y > level(m) - 2 && y - 0.75 * fs < level(m) + 2); // on the lines, which would strike them out
-      if (caps.length) add("caps", "path", { class: "fac-step-cap", d: caps.join("") });
       for (const { key, cx, cy } of knobs) add(key, "circle", { class: "fac-knob fac-knob-down", cx, cy, r: 7 });
     });
   }
@@ -356,11 +354,11 @@ function stepperPicture(model, data, now, says) {
       if (shown && sign && Number.isFinite(v)) add(`${key} mark`, "path", { class: "fac-step-cross", d: `M${across(shown - 1) - 5} ${level(v) - 5}l10 10m0 -10l-10 10` });
     };
     says("right", right, "fac-t-small fac-t-name", 1.1, "");
+    const alike = place > 0 && !end && line === DONE.alpha && right.alpha[place] < 1, roomy = wide("unchanged: both", 0.9 * fs) < w; // both sums shrink, and their quotient stands
     if (slip) says("slip", slip, "fac-t-bad", 2.3, "✗ ");
-    else add("end says", "text", { class: "fac-t-soft", x: x + w / 2, y: y + tall + 2.3 * fs, ...middle }, end ? (other ? "as in the order given" : "as all at once") : "O / ℓ");
+    else (alike && !roomy ? ["both shrink", "alike"] : [end ? (other ? "as in the order given" : "as all at once") : "O / ℓ"]).forEach((text, i) => add(`end says ${i}`, "text", { class: alike && !roomy ? "fac-t-small" : "fac-t-soft", x: x + w / 2, y: y + tall + (2.3 + 1.2 * i) * fs, ...middle }, text));
     const free = [level(b) + 1.2 * fs, level(a) - 1.7 * fs].find((at) => right.means.slice(0, shown).every((v) => Math.abs(level(v) - at - 0.2 * fs) > 1.7 * fs)); // on no dot
-    const alike = place > 0 && !end && line === DONE.alpha && right.alpha[place] < 1; // both sums shrink, and their quotient stands
-    if (!end && !slip && free && level(a) - level(b) > 4 * fs) (alike ? (wide("unchanged: both", 0.9 * fs) < w ? ["unchanged: both", "shrink alike"] : ["unchanged"]) : [fits(["any average of V", "any average"], w, 0.8 * fs), fits(["lies in this box", "lies here"], w, 0.8 * fs)]).forEach((text, i) => add(`band says ${i}`, "text", { class: alike ? "fac-t-small fac-t-name" : "fac-t-soft", x: x + w / 2, y: free + 1.1 * i * fs, ...middle }, text));
+    if (!end && !slip && free && level(a) - level(b) > 4 * fs) (alike ? (roomy ? ["unchanged: both", "shrink alike"] : ["unchanged"]) : [fits(["any average of V", "any average"], w, 0.8 * fs), fits(["lies in this box", "lies here"], w, 0.8 * fs)]).forEach((text, i) => add(`band says ${i}`, "text", { class: alike ? "fac-t-small fac-t-name" : "fac-t-soft", x: x + w / 2, y: free + 1.1 * i * fs, ...middle }, text));
   }
 
   return picture;
