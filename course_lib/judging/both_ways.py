@@ -94,8 +94,8 @@ def _twice(
     for i, (large, one, wanted) in enumerate(zip(first, second, gradients, strict=True)):
         if large is not None and large.isfinite().all() and not _alike(large / 100, wanted):
             raise RuntimeError(
-                f"argument {i} gets another gradient than 100 times as large a one where do is 100 "
-                "times as large: is one kept from the way back before?"
+                f"where do is 100 times as large, the gradient of argument {i} is not: is it made "
+                "of this call's do, or kept from a way back before?"
             )
         if not _alike(one, wanted):
             raise RuntimeError(

@@ -1,6 +1,6 @@
 """Exercises 4.2 and 4.3: tiled attention. The score matrix must never exist.
 
-Longer than 400 lines because 4.3 is 4.2 with a mask: they share cases, walk and mistakes.
+Longer than 400 lines because 4.3 is a loop around 4.2: they share cases, walk and mistakes.
 """
 
 from __future__ import annotations
@@ -169,10 +169,8 @@ def _tiled_cases(rng: Generator) -> list[Case]:
     ones = case("tiles of one query and one key", cases.draw(rng, 3, 5, 4), 1, 1)
     farthest = case(cases.FARTHEST_NAME, cases.farthest(rng, 7, 11, 4), 4, 4)
     many = case(cases.MANY_NAME, cases.many_tiles(rng), 4, 1)
-    creeping = case(
-        cases.CREEP_NAME, cases.creeping(rng, 3, 21, 4, cases.CREEP), 2, 4,
-        blind_to=frozenset({"mean(V)"}),
-    )  # fmt: skip
+    creeping = case(cases.CREEP_NAME, cases.creeping(rng, 3, 21, 4, cases.CREEP), 2, 4,
+                    blind_to=frozenset({"mean(V)"}))  # fmt: skip
     related = [
         case(f"{n_q} queries in tiles of {block_q}, {n_k} keys in tiles of {block_k}, d = {d}",
              cases.draw(rng, n_q, n_k, d), block_q, block_k)

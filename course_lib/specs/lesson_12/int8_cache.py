@@ -391,10 +391,10 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
      "each value has its scale: it multiplies a weight once the weights are divided by their sum.",
      _answer(attend=_normed_again)),
     *((*_NOT_KEPT, _answer(attended=attended)) for attended in ("k", "v", "")),
-    ("the query is quantised as well", "only what is kept is: q is used once, as it is.",
-     _answer(attend=_query_too)),
-    ("the query is quantised as well", "only what is kept is: q is used once, as it is.",
-     _answer(attend=_query_too, compared_by=_query_too)),
+    *ways(
+        "the query is quantised as well", "only what is kept is: q is used once, as it is.",
+        _answer(attend=_query_too), _answer(attend=_query_too, compared_by=_query_too),
+    ),
     (*_FREE, _answer(error=lambda o, exact: 0.0)),
     (*_FREE, _answer(compared="kept")),
     *ways(
