@@ -26,6 +26,7 @@ from course_lib.accounting.traffic import attention_flops, eager_six_trips, time
 from course_lib.authoring.html_page import page as lesson_page
 from course_lib.progress_view import path_html
 from course_lib.widgets.base import CourseWidget, standalone_page
+from course_lib.widgets.page_table import EXAMPLES
 
 ROOT = Path(__file__).parents[2]
 WIDTHS = (480, 1280, 1920)
@@ -116,6 +117,15 @@ def timed() -> widgets.RooflineChart:
     return chart
 
 
+def full_blocks() -> widgets.PageTable:
+    """Return the pages of lesson 11 after one request more, for which there is no block."""
+    start = EXAMPLES["start"]
+    frame = dict(start["frame"], wrote=["E", 10, 0])
+    frame["tables"], frame["lengths"] = {**frame["tables"], "E": [10]}, {**frame["lengths"], "E": 1}
+    operations = [*start["operations"], ["append", "E", 1]]
+    return widgets.PageTable(operations=operations, frame=frame, chosen="B")
+
+
 def half_way() -> str:
     """Return the path of `progress` with three lessons done."""
     done = [e.id for e in lessons.all_exercises() if e.lesson < 4]
@@ -141,6 +151,7 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "KVCacheCalculator": lambda: widgets.KVCacheCalculator(),
     "PageTable": lambda: widgets.PageTable(chosen="C"),
     "PageTable-copy": lambda: widgets.PageTable.example("copy", chosen="D"),
+    "PageTable-full": lambda: full_blocks(),
     "ServerMemory": lambda: widgets.ServerMemory(),
     "Predict-number": lambda: widgets.Predict("shots", _FACTOR, unit="x", least=1),
     "Predict-number-after": guessed_factor,
