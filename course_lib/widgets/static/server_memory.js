@@ -48,8 +48,8 @@ function render({ model, el }) {
   /** Lanes of one clock; their height is the pool, whose line is dragged. */
   function drawPicture(width, fs) {
     const all = runs(), slowest = Math.max(...all.map(([, run]) => run.seconds)), rows = get("pages") * data.page_size, narrow = width < 700, tight = width < 440;
-    const left = 1, across = width - left - (narrow ? 0.6 * fs : 18.5 * fs), tall = (get("presenter") ? 3.4 : 4.4) * fs, queue = 1.6 * fs, trace = 1.3 * fs, most = Math.max(1, ...all.flatMap(([, run]) => run.waiting)), head = (narrow ? 3.9 : 2.8) * fs;
-    const each = head + tall + queue + trace + (tight ? 5.7 : narrow ? 3.9 : 1.9) * fs;
+    const left = 1, across = width - left - (narrow ? 0.6 * fs : 18.5 * fs), room = get("presenter"), tall = (room ? 2.6 : 4.4) * fs, queue = (room ? 1.2 : 1.6) * fs, trace = 1.3 * fs, most = Math.max(1, ...all.flatMap(([, run]) => run.waiting)), head = (narrow ? 3.9 : 2.8) * fs;
+    const each = head + tall + queue + trace + (tight ? 5.7 : narrow ? 3.9 : room ? 1.4 : 1.9) * fs;
     const speeds = all.map(([, run]) => run.speed), gain = short(Math.max(...speeds) / Math.min(...speeds), 2); // of the fastest over the slowest
     const asked = [`${data.requests} requests${tight ? "" : ` of up to ${get("prompt")} + ${data.answer} tokens`}, one every ${get("every")} ms`, `a pool of ${rows} rows, each a token's K and V`];
     const [[first, fast], [last, slow]] = [Math.max, Math.min].map((most) => all.find(([, run]) => run.speed === most(...speeds)));
