@@ -45,7 +45,7 @@ class PeakMemory:
         return "\n".join([self.caption(), HEADER, *(row(record) for record in self.records)])
 
     def finding(self) -> str:
-        """Return what the last length shows, as a sentence."""
+        """Return what the last length shows, as a sentence; how much less, where both ran."""
         lengths = [r.n for r in self.records]
         last = {r.method: r for r in self.records if r.n == lengths[-1]}
         if len(last) < 2:
@@ -53,12 +53,26 @@ class PeakMemory:
         naive, fused = last["naive"], last["fused"]
         at = f"At N = {naive.n}"
         if naive.out_of_memory and not fused.out_of_memory:
-            less = (naive.predicted_bytes or 0) / (fused.bytes or 1)
-            does = f"needs {less:.0f} × less" if fused.bytes else "does not"
-            return f"{at} naive attention runs out of memory; fused {does}"
+            over = self.limit_bytes and naive.predicted_bytes > self.limit_bytes
+            limit = bytes_binary(self.limit_bytes or 0)
+            does = f"passes our limit of {limit}" if over else "runs out of memory"
+            both = self._last_that_both_ran()
+            less = f"at {both[0]} fused needs {both[1]:.0f} × less" if both else "fused does not"
+            return f"{at} naive {does}; {less}"
         if not (naive.bytes and fused.bytes):
             return "The peaks, as far as they could be measured"
         return f"{at} naive attention holds {naive.bytes / fused.bytes:.3g} times as much memory"
+
+    def _last_that_both_ran(self) -> tuple[int, float] | None:
+        """Return the largest N at which both have peaks, and how many times as large naive's is."""
+        found: dict[int, dict[str, int]] = {}
+        for r in self.records:
+            if r.bytes:
+                found.setdefault(r.n, {})[r.method] = r.bytes
+        both = [
+            (n, peaks["naive"] / peaks["fused"]) for n, peaks in found.items() if len(peaks) > 1
+        ]
+        return both[-1] if both else None
 
     def caption(self) -> str:
         """Return device, shape, limit and the backends that ran, in two or three lines."""
@@ -76,10 +90,10 @@ class PeakMemory:
     def to_figure(self, *, presenter: bool = False) -> Figure:
         """Draw all peaks as areas at one scale; ``presenter``: type for a room."""
         figure = picture.draw(self.records, self.limit_bytes, presenter=presenter)
-        key = "Areas: memory. Filled: measured. Outlined: needed, not available."
-        key += " Hatched: beyond the limit." if self.limit_bytes else ""
-        note = self.caption().replace("\n", "; ")
-        return figure.says(self.finding(), f"{key} {note}.", self.table())
+        key = f"Areas: peaks above the inputs on {self.device}, {self.dtype}, {self.heads} heads, "
+        key += f"head_dim {self.head_dim}. Filled: measured; outlined: by formula"
+        key += "; hatched: beyond the limit." if self.limit_bytes else "."
+        return figure.says(self.finding(), key, self.table())
 
     def __repr__(self) -> str:
         return self.table()

@@ -83,7 +83,8 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
     if len(law) > 1 and doubled and all(abs(factor - 4) < 0.1 for factor in law):
         at, end = (up * side * n for n in lengths[-2:])
         over = 0.11 if narrow else 0.2  # the last words below it
-        _say_law(axes, (starts[-2] + 0.12 * top, at + over * top), (x, 0.85 * end), shape)
+        spot = (starts[-2] + 0.12 * top, at + over * top)
+        _say_law(axes, spot, (x, 0.85 * end), shape, _fused_law(records))
     axes.axhline(0, color=PAGE_INK, linewidth=size / 14, zorder=0)
     for method, way in (("naive", 0.4), ("fused", -0.3)):
         _say(axes, method, (-gap, -_GAP * top * (way < 0)), (0, way), size * 0.85, ha="right",
@@ -98,17 +99,30 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
         spine.set_visible(False)
 
 
+def _fused_law(records: Sequence[Peak]) -> str:
+    """Return what one doubling of N does to fused attention's peak, if it is about twice."""
+    peaks = [r.bytes or 0 for r in records if r.method == "fused"]
+    if len(peaks) < 2 or not all(peaks):
+        return ""
+    factor = (peaks[-1] / peaks[0]) ** (1 / (len(peaks) - 1))
+    return f"fused: × about {factor:.0f}" if abs(factor - 2) < 0.3 else ""
+
+
 def _say_law(
-    axes: Any, start: tuple[float, float], end: tuple[float, float], shape: _Shape
+    axes: Any, start: tuple[float, float], end: tuple[float, float], shape: _Shape, fused: str
 ) -> None:
-    """Write what one doubling does to naive's memory, beside an arrow to the last area."""
-    look = {"fontweight": "bold", "color": text_colour("naive")}
+    """Write what one doubling does to either's memory, beside an arrow to the last area."""
+    look = {"fontweight": "bold"}
     bow: dict[str, Any] = {"arrowstyle": "->", "connectionstyle": "arc3,rad=-0.35", "shrinkB": 4}
     bow |= {"color": text_colour("naive"), "linewidth": shape.size / 9}
     axes.annotate("", end, start, arrowprops=bow, fontsize=shape.size)
-    says = f"N × 2: naive’s{chr(10) if shape.narrow else ' '}memory (area) × 4"
-    _say(axes, says, (start[0], end[1]), (-0.6, 0.3), shape.size, va="center", ha="right",
-         in_layout=False, **look)  # fmt: skip
+    says = ["N × 2: naive’s", "memory (area) × 4"]
+    naive = says if shape.narrow else [" ".join(says)]
+    for row, line in enumerate([*naive, fused]):  # each a text, so that each ends at the arrow
+        look["color"] = text_colour("naive" if row < len(naive) else "flash")
+        off = (-0.6, 0.3 + 0.6 * (len(naive) - 1) - 1.2 * row)
+        _say(axes, line, (start[0], end[1]), off, shape.size, va="center", ha="right",
+             in_layout=False, **look)  # fmt: skip
 
 
 def _say(

@@ -25,6 +25,7 @@ _GAP = f"border-bottom:1.5px dashed {_LINE}"
 _FRAME = f"{SHEET};max-width:930px;margin:8px 0;line-height:1.5;font-size:16px"
 _READ = "58em"  # a line that can be read
 _CODE = f"background:{_LINE}26;border-radius:3px;padding:0 3px;color:inherit"
+_NOTE = "margin:0;font-size:0.87em;opacity:0.8"
 _REASON = "flex-basis:100%;margin-left:calc(1.8em + 12px)"
 _LETTER = (
     "flex:none;width:1.8em;line-height:1.8em;text-align:center;border-radius:50%;"
@@ -50,11 +51,13 @@ class Comparison:
         question: str = "",
         sizes: Mapping[str, float] = MappingProxyType({}),
         ends: tuple[int, int] = (-1, 4),
+        note: str = "",
     ) -> None:
         several = isinstance(answer, (list, tuple, set))
         self.answers = [scalar(item) for item in (answer if several else [answer])]
         self.predictions, self.unit, self.explanation = predictions, unit, explanation
         self.options, self.question, self.sizes, self.ends = options, question, sizes, ends
+        self.note = note
 
     def lines(self) -> list[tuple[str, str]]:
         """Return (label, text) pairs, the truth last."""
@@ -86,8 +89,8 @@ class Comparison:
         return f"{text}, {told} times too {'high' if value > truth else 'low'}"
 
     def __repr__(self) -> str:
-        text = "\n".join(f"{label}: {value}" for label, value in self.lines())
-        return f"{text}\n{self.explanation}" if self.explanation else text
+        said_ = [f"{label}: {value}" for label, value in self.lines()]
+        return "\n".join(filter(None, [*said_, self.explanation, self.note]))
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -99,10 +102,17 @@ class Comparison:
         if line:
             told = self._verdict()
             told = f"<b>{told}</b> " * (f">{self._factor()}</div>" not in line)  # it is said once
-            why = f'<p style="max-width:{_READ}">{told}{rich(self.explanation)}</p>'
+            why = (
+                f'{self._to_scale()}<p style="max-width:{_READ}">{told}{rich(self.explanation)}</p>'
+            )
         look = "margin:0 0 12px;font-size:19px;line-height:27px"
         asked = f'<p style="{look}"><b>{rich(self.question)}</b></p>'
-        shown = self._cards() or (line or f"<table>{rows}</table>") + why
+        note = f'<p style="{_NOTE}">{rich(self.note)}</p>'.replace(" = ", "\xa0=\xa0")
+        shown = (
+            (cards + note * bool(self.note))
+            if (cards := self._cards())
+            else (line or f"<table>{rows}</table>") + why
+        )
         shown = (_HEAD + asked) * bool(self.question) + shown
         shown = shown.replace("<code>", f'<code style="{_CODE}">')
         shown = f'<div style="{_FRAME}">{shown}</div>'  # as wide as the question
@@ -152,12 +162,24 @@ class Comparison:
         if option not in self.sizes:
             return ""
         share = bar_width(self.sizes[option], self.sizes.values())
-        bar = f"flex:none;height:10px;width:{share:.1f}%;min-width:2px;"
-        bar += f"background:{_TRUTH if happened else _LINE}"
-        return (
-            f'<span style="{_REASON};display:flex;align-items:center;gap:8px">'
-            f'<i style="{bar}"></i>{said(self.sizes[option], self.unit)}</span>'
+        words = said(self.sizes[option], self.unit)
+        return _bar(share, _TRUTH if happened else _LINE, words, _REASON)
+
+    def _to_scale(self) -> str:
+        """Return guess and truth, and what is 1 × of a factor, as bars of an even scale.
+
+        On the line above each step is ten times the one before, and a factor looks small.
+        """
+        (answer,), guess = self.answers, self.predictions[-1]
+        rows = [(answer, _TRUTH, "true"), (guess, _GUESS, "you")]
+        if self.unit == "×":
+            rows.append((1, _LINE, "the same"))
+        values = [value for value, *_ in rows]
+        bars = "".join(
+            _bar(bar_width(value, values), colour, f"{said(value, self.unit)}, {name}")
+            for value, colour, name in sorted(rows, key=lambda row: row[0])
         )
+        return f'<div style="margin:4px 23px 0"><small>On an even scale:</small>{bars}</div>'
 
     def _verdict(self) -> str:
         """Return how the guess, or the first and the last one, did: "4 times too low."."""
@@ -209,6 +231,13 @@ class Comparison:
     def _factor(self) -> str:
         """Return how far off the last guess is: "4.1 × too low"."""
         return self._judged(self.predictions[-1]).rsplit(", ", 1)[1].replace(" times", " ×")
+
+
+def _bar(share: float, colour: str, words: str, place: str = "") -> str:
+    """Return a bar of ``share`` percent, and words behind it."""
+    bar = f"flex:none;height:10px;width:{share:.1f}%;min-width:2px;background:{colour}"
+    look = f"{place};display:flex;align-items:center;gap:8px".removeprefix(";")
+    return f'<span style="{look}"><i style="{bar}"></i>{words}</span>'
 
 
 # Narrower than twice the line's margin: at its ends, on a phone, nothing stands out of the page.

@@ -140,7 +140,12 @@ class Predict(CourseWidget):
             return []
 
     def reveal(
-        self, answer: Any, explanation: str = "", *, sizes: Mapping[str, float] | None = None
+        self,
+        answer: Any,
+        explanation: str = "",
+        *,
+        sizes: Mapping[str, float] | None = None,
+        note: str = "",
     ) -> None:
         """Show the truth beside what was predicted.
 
@@ -151,24 +156,30 @@ class Predict(CourseWidget):
             answer: an option (or several, in a list or tuple), or a number.
             explanation: why.
             sizes: for options, what each comes to, in the question's unit: bars on their cards.
+            note: below the cards, of what these sizes are.
         """
         from IPython.display import display
 
         def compared() -> Comparison:
-            return self.comparison(answer, explanation, sizes=sizes)
+            return self.comparison(answer, explanation, sizes=sizes, note=note)
 
         shown = display(compared(), display_id=True)
         if shown is not None:  # in a notebook
             _REVEALED[self.key] = lambda: shown.update(compared())
 
     def comparison(
-        self, answer: Any, explanation: str = "", *, sizes: Mapping[str, float] | None = None
+        self,
+        answer: Any,
+        explanation: str = "",
+        *,
+        sizes: Mapping[str, float] | None = None,
+        note: str = "",
     ) -> Comparison:
         """Return what `reveal` shows."""
         stored = self._predictions()
         if not stored and self.answer is not None:
             stored = [self.answer]
-        asked = (self.options, self.question, sizes or {}, self.ends)
+        asked = (self.options, self.question, sizes or {}, self.ends, note)
         return Comparison(answer, stored, self.unit, explanation, *asked)
 
     def room(self, answers: str, answer: Any = None) -> Figure:

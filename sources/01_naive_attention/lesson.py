@@ -257,8 +257,9 @@ grid, small = 8 * 8192 * 8192 * 2 / 1e9, 8 * 8192 * 128 * 2 / 1e9  # GB of S or 
 dearest.reveal(
     LINES[1],
     "It makes two of the four trips of S and P; lines 1 and 3 make one each, and move "
-    "Q, K, V and O. Bars: N = 8192, 8 heads, d = 128, 2 bytes a number.",
+    "Q, K, V and O.",
     sizes={LINES[0]: grid + 2 * small, LINES[1]: 2 * grid, LINES[2]: grid + 2 * small},
+    note="Bars: N = 8192, 8 heads, d = 128, 2 bytes a number.",
 )
 
 # %% trips-after [markdown]

@@ -149,6 +149,44 @@ def test_every_label_has_its_unit_and_small_ones_have_the_same(found):
     assert {"0.96 MiB", "2.87 MiB", "4.85 MiB"} <= set(said)
 
 
+def test_the_title_names_the_limit_and_compares_where_both_were_measured(found):
+    """Needed bytes were compared with measured ones."""
+    both = {r.method: r.bytes for r in found.records if r.n == 2048}
+    less = f"at 2048 fused needs {both['naive'] / both['fused']:.0f} × less"
+    limit = "At N = 4096 naive passes our limit of 190.7 MiB"
+    assert found.finding() == f"{limit}; {less}"
+    assert (
+        replace(found, limit_bytes=None)
+        .finding()
+        .startswith("At N = 4096 naive runs out of memory; at 2048")
+    )
+    none = tuple(r for r in found.records if r.n == 4096)
+    assert replace(found, records=none).finding().endswith("; fused does not")
+
+
+def test_the_picture_says_what_a_doubling_does_to_both_and_only_if_it_does(found):
+    def said(n_bytes):
+        fused = iter(n_bytes)
+        records = tuple(
+            replace(r, measured_bytes=None, ledger_bytes=next(fused)) if r.method == "fused" else r
+            for r in found.records
+        )
+        figure = replace(found, records=records).to_figure()
+        return [text.get_text() for text in figure.axes[0].texts]
+
+    assert "fused: × about 2" in said([1200, 3000, 5000, 9000])
+    assert "fused: × about 2" in said([1000, 2000, 4000, 6800]), "1.9 is about 2"
+    assert not any(text.startswith("fused:") for text in said([1000, 1000, 1000, 1000]))
+
+
+@pytest.mark.parametrize("limit", [True, False])
+def test_the_note_below_the_picture_is_short(found, limit):
+    some = found if limit else replace(found, limit_bytes=None)
+    note = some.to_figure().note
+    assert len(note) < 160
+    assert ("hatched" in note) == limit
+
+
 def test_presenter_means_larger_type(found):
     def sizes(presenter):
         return {t.get_fontsize() for t in found.to_figure(presenter=presenter).axes[0].texts}

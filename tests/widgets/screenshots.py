@@ -71,10 +71,11 @@ def guessed_line() -> Any:
     predict.answer = _LINES[0]
     says = (
         "It makes two of the four trips of S and P; lines 1 and 3 make one each, and move "
-        "Q, K, V and O. Bars: N = 8192, 8 heads, d = 128, 2 bytes a number."
+        "Q, K, V and O."
     )
+    note = "Bars: N = 8192, 8 heads, d = 128, 2 bytes a number."
     sizes = dict(zip(_LINES, (line_1, line_2, line_1), strict=True))
-    return predict.comparison(_LINES[1], says, sizes=sizes)
+    return predict.comparison(_LINES[1], says, sizes=sizes, note=note)
 
 
 def guessed_factor() -> Any:

@@ -105,6 +105,31 @@ def test_what_each_option_comes_to_is_a_bar_of_one_scale_on_its_card():
     cards = p.comparison("three", sizes={"one": 1, "three": 4.0})._repr_html_().split("<div")[2:]
     assert [re.findall(r"width:([\d.]+)%", card) for card in cards] == [["17.5"], [], ["70.0"]]
     assert [" GB" in card for card in cards] == [True, False, True]
+    noted = p.comparison("three", "Because.", sizes={"one": 1}, note="Bars: N = 8.")
+    assert repr(noted).endswith("Because.\nBars: N = 8.")
+    *_, below = noted._repr_html_().split("</div>")[:-1]
+    assert "Bars: N\xa0=\xa08." in below, "under the cards, in none"
+    assert "<span" not in below
+
+
+def test_below_the_line_guess_and_truth_are_bars_of_an_even_scale_and_nothing_above_moves():
+    """On a line whose steps are factors, four times looks like a little."""
+    p = Predict("1-even", "How many?", unit="x")
+    p.answer = 8
+    page = p.comparison(33, "Because.")._repr_html_()
+    line, bars = page.split("On an even scale:")
+    widths = re.findall(r"width:([\d.]+)%;min-width", bars)
+    assert [float(width) for width in widths] == pytest.approx([70 / 33, 70 * 8 / 33, 70], abs=0.06)
+    assert re.findall(r"</i>([^<]+)", bars) == ["1 ×, the same", "8 ×, you", "33 ×, true"]
+    assert "The answer: 33 ×" in line
+    assert bars.index("33 ×, true") < bars.index("Because.")
+    height = re.search(r"position:relative;height:(\d+)px", line)[1]
+    assert int(height) == 30 * 2 + 8 + 36 + 20, (
+        "as high as before: the line stays where it was asked"
+    )
+    grams = Predict("1-grams", "How many?", unit="g")
+    grams.answer = 8
+    assert "the same" not in grams.comparison(33)._repr_html_(), "1 g is nothing to compare with"
 
 
 @pytest.mark.browser
