@@ -27,7 +27,7 @@ _SHEET = f"""<style>
 .fac-path ol {{ list-style: none; display: grid; grid-template-columns: minmax(0, 1fr); margin: 0;
   padding: 0; column-gap: 64px; }}
 .fac-path li {{ position: relative; display: grid; grid-template-columns: 38px 1fr 160px;
-  column-gap: 8px; align-items: center; min-height: 34px; margin: 0; padding: 0; }}
+  column-gap: 8px; align-items: center; min-height: 37px; margin: 0; padding: 0; }}
 .fac-path li::before {{ content: ""; position: absolute; left: 13px; top: 0; height: 100%;
   border-left: 3px solid var(--fac-way); }}
 .fac-path li.fac-done::before {{ border-color: currentColor; }}
@@ -43,12 +43,19 @@ _SHEET = f"""<style>
 .fac-path .fac-here > b {{ border-color: var(--fac-next);
   box-shadow: 0 0 0 3px {hex_of("hand")}55; }}
 .fac-path span {{ display: flex; flex-wrap: wrap; }}
-.fac-path span > * {{ width: 20px; height: 24px; display: grid; place-items: center; }}
+.fac-path span > :not(s) {{ width: 20px; height: 24px; display: grid; place-items: center; }}
 .fac-path i {{ width: 13px; height: 13px; border-radius: 50%; box-sizing: border-box;
   border: 2px solid color-mix(in srgb, currentColor 60%, transparent); }}
 .fac-path i.fac-passed {{ background: currentColor; border-color: currentColor; }}
 .fac-path i.fac-next {{ border: 3px solid var(--fac-next); width: 17px; height: 17px;
   box-shadow: 0 0 0 3px {hex_of("hand")}55; }} /* a ring: filled is done */
+.fac-path s {{ display: flex; flex: none; width: 100%; height: 5px; margin: 0 0 3px 4px;
+  text-decoration: none; }} /* minutes as a length, the same in all lessons */
+.fac-path s > u {{ height: 5px; box-sizing: border-box; border-right: 1px solid
+  var(--jp-layout-color0, Canvas); background: color-mix(in srgb, currentColor 36%, transparent); }}
+.fac-path s > u.fac-spent {{ background: currentColor; }}
+.fac-path s > u.fac-soon {{ background: var(--fac-next); }}
+.fac-path li em {{ display: none; }}
 .fac-path li > div {{ display: flex; flex-wrap: wrap; gap: 0 8px; align-items: baseline;
   justify-content: space-between; font-size: 14px; }}
 .fac-path li small {{ opacity: .8; font-size: 13px; margin-left: auto;
@@ -56,6 +63,8 @@ _SHEET = f"""<style>
 @container (min-width: 900px) {{ /* as a book has it: down, then to the next column */
   .fac-path ol {{ grid-auto-flow: column; grid-template-columns: none;
     grid-auto-columns: minmax(0, 1fr); grid-template-rows: repeat(var(--fac-down), auto); }}
+  .fac-path li em {{ display: block; flex: 1; align-self: center; min-width: 12px; margin: 0 4px;
+    border-bottom: 1px solid color-mix(in srgb, currentColor 22%, transparent); }}
   .fac-path .fac-turn::before {{ height: 14px; }} .fac-path .fac-turn + li::before {{ top: 14px; }}
 }}
 </style>"""
@@ -131,7 +140,8 @@ def path_html(attempts: dict, folder: Path) -> str:
         words = f"{html.escape(name)}{_about(following)} →"
         said = (
             f"<strong>{_linked(following, folder, words)}</strong><br>"
-            f"{len(every) - len(ahead)} of {len(every)} exercises are done, a dot each; "
+            f"{len(every) - len(ahead)} of {len(every)} exercises are done, a dot each, "
+            f"and a bar as long as it takes; "
             f"about {_duration(sum(e.minutes for e in ahead))} are left."
         )
     down = ceil(len(lessons.all_lessons()) / 2)  # where there is room for two columns
@@ -156,11 +166,19 @@ def _stop(
         _linked(e, folder, f'<i class="{_dot(e, attempts, following)}"></i>', _says(e, attempts))
         for e in lesson.exercises
     )
+    longest = max(sum(e.minutes for e in each.exercises) for each in lessons.all_lessons())
+    spent = {"fac-passed": "fac-spent", "fac-next": "fac-soon", "": ""}
+    bars = "".join(
+        f'<u class="{spent[_dot(e, attempts, following)]}" '
+        f'style="width:{96 * e.minutes / longest:.2f}%"></u>'
+        for e in lesson.exercises
+    )
     if here:
         title, left = f"<strong>{title}</strong>", f"you are here, {left}\N{NO-BREAK SPACE}left"
     return (
-        f'<li class="{kind}"><b>{lesson.number}</b><div>{title} <small>{left}</small></div>'
-        f"<span>{dots}</span></li>"
+        f'<li class="{kind}"><b>{lesson.number}</b>'
+        f"<div>{title} <em></em><small>{left}</small></div>"
+        f'<span>{dots}<s aria-hidden="true">{bars}</s></span></li>'
     )
 
 

@@ -100,3 +100,21 @@ def test_the_path_fits_the_page_and_tab_walks_along_it(some_done, browser, width
     sizes = page.locator("li a").evaluate_all("ns => ns.map(n => n.getBoundingClientRect().height)")
     assert min(sizes) >= 24
     page.context.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_minutes_are_a_length_and_a_rule_leads_to_the_dots(some_done, browser, width):
+    """Equal dots stood for 4 minutes and for 40."""
+    page = browser.new_context(viewport={"width": width, "height": 900}).new_page()
+    page.set_content(f"<!doctype html>{path_html(some_done, ROOT / 'exercises')}")
+    size = "ns => ns.map(n => n.getBoundingClientRect().width)"
+    wide = page.locator("li s > u").evaluate_all(size)
+    minutes = [e.minutes for lesson in lessons.in_order() for e in lesson.exercises]
+    share = sum(wide) / sum(minutes)
+    assert [w / share for w in wide] == pytest.approx(minutes, abs=0.5)
+    assert page.locator("li s > u.fac-spent").count() == page.locator("li i.fac-passed").count()
+    ends = "ns => ns.map(n => n.getBoundingClientRect().right)"
+    assert max(page.locator("li s > u").evaluate_all(ends)) <= width
+    assert page.locator("li em").first.is_visible() == (width == 1280)
+    page.context.close()

@@ -277,10 +277,10 @@ p_paged
 # ## The instrument: three policies, one clock
 #
 # Full is what is needed, striped what is held for nothing, dotted the pool. Who waits hangs below
-# each lane, and the last request to come is traced: how long it waits, and when it is done. Under *more*: the
-# *longest first-token wait* is how long the unluckiest request waited for its first token, the
-# *longest step for a token* the longest step in which somebody's answer was computed, and *times
-# thrown out* is how often a request lost its pages before it had ended.
+# each lane, and the last request to come is traced: dotted it waits, thick it is answered. Under
+# *more*: the *longest first-token wait* is how long the unluckiest request waited for its first
+# token, the *longest step for a token* the longest step in which somebody's answer was computed,
+# and *times thrown out* is how often a request lost its pages before it had ended.
 
 # %% server-memory
 ServerMemory()
