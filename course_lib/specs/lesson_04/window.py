@@ -228,10 +228,11 @@ def _window_walk(
 
 
 # rows without a key: who takes care of them
-_GUARDS = [
-    {"guarded": guarded, "l_guarded": l_guarded}
-    for guarded, l_guarded in ((True, True), (True, False), (False, False))
-]
+_GUARDS: tuple[dict[str, Any], ...] = (
+    {"guarded": True, "l_guarded": True},
+    {"guarded": True, "l_guarded": False},
+    {"guarded": False, "l_guarded": False},
+)
 _WINDOW_MISTAKES = Mistake.table(
     ("unseen tiles are computed and masked",
      "0 * NaN is NaN: begin the loop at the first tile that a row may see.",

@@ -163,7 +163,6 @@ def _seen_of(x: np.ndarray, where: Where) -> np.ndarray:
 
 def _of_one_mask(skip: bool) -> tuple[tuple[str, str, Slip], ...]:
     hidden = Slip(weights=partial(unmasked, skip=skip))
-    masked = {name: lambda p, ds, where: _seen_of(ds, where) for name in ("for_q", "for_k")}
     return (
         ("the mask is missing in dS",
          "the weights that dV gets are masked, and those in dS = P * (dP - delta) are not: a "
@@ -171,7 +170,8 @@ def _of_one_mask(skip: bool) -> tuple[tuple[str, str, Slip], ...]:
          replace(hidden, for_v=lambda p, ds, where: _seen_of(p, where))),
         ("the mask is missing in dV",
          "dS is masked, and the weights that dV gets are not: a hidden pair moves nothing.",
-         replace(hidden, **masked)),
+         replace(hidden, for_q=lambda p, ds, where: _seen_of(ds, where),
+                 for_k=lambda p, ds, where: _seen_of(ds, where))),
     )  # fmt: skip
 
 

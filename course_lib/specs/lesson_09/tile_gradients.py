@@ -109,7 +109,8 @@ def _answer(slip: Slip) -> Callable[..., Any]:
         seen: Any, scale: float,
     ) -> Any:  # fmt: skip
         d = scale**-2  # of whose root the scale is one over
-        where = Where(seen, d, *seen.shape, causal=not seen.all())
+        (block_q, block_k), causal = seen.shape, not seen.all()
+        where = Where(seen, d, block_q, block_k, causal)
         inputs = (q_tile, k_tile, v_tile, do_tile, lse_row, delta_row)
         return gradients(*inputs, where, slip=slip, scale=scale)
 
