@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -42,9 +42,8 @@ _AXES = ("batch", "head", "row", "column")
 
 
 def _case(
-    rng: Generator, rate: float, *shape: Any, causal: bool = False, eyes: bool = True,
-    level: bool = False, groups: tuple[int, ...] = (), turn: int = 0, seed: int | None = None,
-    **how: Any,
+    rng: Generator, rate: float, *shape: Any, causal: bool, eyes: bool, level: bool = False,
+    groups: tuple[int, ...] = (), turn: int = 0, seed: int | None = None, **how: Any,
 ) -> Case:  # fmt: skip
     """Return a case of q, k, v; do and ``eyes``, the columns of an identity, come later.
 
@@ -74,7 +73,9 @@ def _case(
 
 
 def _cases(rng: Generator) -> list[Case]:
-    case = partial(_case, rng)
+    def case(rate: float, *shape: Any, causal: bool = False, eyes: bool = True, **how: Any) -> Case:
+        return _case(rng, rate, *shape, causal=causal, eyes=eyes, **how)
+
     jump, far = draw.hard_names(150)
     return [
         # the second tile of keys holds one, which the last row alone sees
