@@ -206,10 +206,6 @@ def _scaled_by(rows: Callable[..., int]) -> Callable[..., np.ndarray]:
     return model
 
 
-def _causal(q: Any, k: Any, v: Any, **_tiles: int) -> np.ndarray:
-    return attention_float64(q, k, v, allowed=np.tri(len(q), len(k), dtype=bool))[0]
-
-
 def _one_sum_per_tile(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
     """Return what sums of p over queries as well as keys give, all else being right."""
     m, l_sum = np.full((len(q), 1), -np.inf), 0.0
@@ -266,52 +262,24 @@ def only_rows(attend: Callable[..., np.ndarray]) -> tuple[tuple[str, str, Any], 
 # so whoever comes as far as those made one of these: ask for them first.
 _EXTREME = ("a maximum below 0 counts as 0", "no maximum is subtracted")
 # what may be wrong in any loop over tiles of keys, whatever it visits
-OF_THE_LOOP = frozenset(
-    {
-        "O is not rescaled",
-        "l is not rescaled",
-        "nothing is rescaled",
-        "alpha is inverted",
-        ALL_NAN,
-        "each tile uses its own maximum",
-        "one maximum for the whole tile",
-        "a maximum below 0 counts as 0",
-        STARTS_LOW,
-        "m is never updated",
-        "no maximum is subtracted",
-        CLIPPED,
-        NOT_THE_MAXIMUM,
-        "divided in every tile",
-        "the past is thrown away",
-        "each tile is normalised on its own",
-        "not divided by the sum",
-        "the new tile is rescaled as well",
-        BASES,
-        "the scale is missing",
-        "scaled twice",
-        "the scale is upside down",
-        "a hidden score is not -inf",
-        "K is read in place of V",
-        "K is reshaped, not transposed",
-    }
-)
+OF_THE_LOOP = frozenset({
+    "O is not rescaled", "l is not rescaled", "nothing is rescaled", "alpha is inverted", ALL_NAN,
+    "each tile uses its own maximum", "one maximum for the whole tile",
+    "a maximum below 0 counts as 0", STARTS_LOW, "m is never updated", "no maximum is subtracted",
+    CLIPPED, NOT_THE_MAXIMUM, "divided in every tile", "the past is thrown away",
+    "each tile is normalised on its own", "not divided by the sum",
+    "the new tile is rescaled as well", BASES, "the scale is missing", "scaled twice",
+    "the scale is upside down", "a hidden score is not -inf", "K is read in place of V",
+    "K is reshaped, not transposed",
+})  # fmt: skip
 _NO_MASK_NO_STRIDES = OF_THE_LOOP | {
-    "softmax over the wrong axis",
-    "keys past the end count as score 0",
-    "the mask comes after the maximum",
-    "the last tile is dropped",
-    "only square tiles",
-    "only the first tile of keys counts",
-    "every step reads the first tile of K, or of V",
-    "scaled by a length, not by head_dim",
-    "the loop ends at n_q",
-    "one length for Q and K",
-}
-STREAM_MISTAKES = tuple(
-    sorted(
-        attention_mistakes(without_masks=_NO_MASK_NO_STRIDES), key=lambda m: m.name not in _EXTREME
-    )
-)
+    "softmax over the wrong axis", "keys past the end count as score 0",
+    "the mask comes after the maximum", "the last tile is dropped", "only square tiles",
+    "only the first tile of keys counts", "every step reads the first tile of K, or of V",
+    "scaled by a length, not by head_dim", "the loop ends at n_q", "one length for Q and K",
+}  # fmt: skip
+_STREAMED = attention_mistakes(without_masks=_NO_MASK_NO_STRIDES)
+STREAM_MISTAKES = tuple(sorted(_STREAMED, key=lambda one: one.name not in _EXTREME))
 
 _TILE_MISTAKES = Mistake.table(
     ("each tile's output is written",
@@ -337,19 +305,18 @@ _TILE_MISTAKES = Mistake.table(
      _scaled_by(lambda q, k: len(q)), _scaled_by(lambda q, k: len(k))),
     ("a causal mask that nobody asked for",
      "here every query sees every key: masks begin with exercise 4.4.",
-     _causal),
+     lambda q, k, v, **_: attention_float64(
+         q, k, v, allowed=np.tri(len(q), len(k), dtype=bool))[0]),
 )  # fmt: skip
-_ONE_SUM = Mistake(
-    "one sum for the whole tile",
-    "l_sum has shape (n_rows,), one number for each query: sum p over axis 1 only.",
-    _one_sum_per_tile,
-)
-_ALL_FOR_ANY = Mistake(
-    "rescaled only where all maxima rise",
-    "the sum and the output are rescaled only in tiles in which the maximum of every row rises: is "
-    "`all` asked where `any` is meant? Rows whose own maximum rose keep the old scale.",
-    Model(Misreading(loop=SLIPS["neither_unless_all_rise"])),
-)
+_ONE_SUM, _ALL_FOR_ANY = Mistake.table(
+    ("one sum for the whole tile",
+     "l_sum has shape (n_rows,), one number for each query: sum p over axis 1 only.",
+     _one_sum_per_tile),
+    ("rescaled only where all maxima rise",
+     "the sum and the output are rescaled only in tiles in which the maximum of every row rises: "
+     "is `all` asked where `any` is meant? Rows whose own maximum rose keep the old scale.",
+     Model(Misreading(loop=SLIPS["neither_unless_all_rise"]))),
+)  # fmt: skip
 _LOOP_MISTAKES = Mistake.table(
     ("m, l and O are carried over to the next Q tile",
      "set m, l_sum and o anew inside the loop over Q tiles: other queries, other sums.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from numpy.random import Generator
 
@@ -46,10 +45,6 @@ class Shape:
 
 def _flops(x: Shape) -> float:
     return 4 * x.query_rows * x.n_k * x.head_dim
-
-
-def _causal_flops(x: Shape, less: int) -> float:
-    return _flops(x) * (1 - (x.n_q - less) / 2 / x.n_k)
 
 
 def _q_and_o(x: Shape) -> float:
@@ -143,10 +138,8 @@ _MISTAKES = Mistake.table(
      "bytes. Only what is shared is read once for all.",
      _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.n_k)),
      _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.own)),
-     _ratio(
-         k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.own),
-         q_and_o=lambda x: _q_and_o(x) / x.batch,
-     )),
+     _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.own),
+            q_and_o=lambda x: _q_and_o(x) / x.batch)),
     ("each query head reads K and V for itself",
      "the query heads of a group share one key head, so K and V have kv_heads heads, not heads.",
      _ratio(k_and_v=_cached(lambda x: x.heads, lambda x: x.rows)),
@@ -155,10 +148,8 @@ _MISTAKES = Mistake.table(
      "every query head makes scores and a sum of values of its own: the FLOPs count heads, the "
      "bytes of K and V kv_heads.",
      _ratio(flops=lambda x: 4 * x.batch * x.kv_heads * x.n_q * x.n_k * x.head_dim),
-     _ratio(
-         flops=lambda x: 4 * x.batch * x.kv_heads * x.n_q * x.n_k * x.head_dim,
-         k_and_v=_cached(lambda x: x.heads, lambda x: x.rows),
-     )),
+     _ratio(flops=lambda x: 4 * x.batch * x.kv_heads * x.n_q * x.n_k * x.head_dim,
+            k_and_v=_cached(lambda x: x.heads, lambda x: x.rows))),
     ("all heads share one cached row",
      "only the heads of a group share a row: K and V have kv_heads heads. (One for all would be "
      "MQA.)",
@@ -172,10 +163,8 @@ _MISTAKES = Mistake.table(
     ("n_k without the shared prefix, or with it twice",
      "each sequence sees n_k keys, the shared ones among them: every query computes with all n_k.",
      _ratio(flops=lambda x: 4 * x.query_rows * x.own * x.head_dim),
-     _ratio(
-         flops=lambda x: 4 * x.query_rows * (x.n_k + x.shared_prefix) * x.head_dim,
-         k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.batch * x.n_k),
-     ),
+     _ratio(flops=lambda x: 4 * x.query_rows * (x.n_k + x.shared_prefix) * x.head_dim,
+            k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.batch * x.n_k)),
      _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.batch * x.n_k)),
      _ratio(flops=lambda x: 4 * x.head_dim * x.heads * x.n_q * x.rows)),
     ("Q and O are forgotten",
@@ -204,8 +193,8 @@ _MISTAKES = Mistake.table(
      _ratio(change=lambda right, x: right * x.b / 2)),
     ("causal halves the products",
      "here each query meets each of its n_k keys: there is no discount for causal.",
-     _ratio(flops=partial(_causal_flops, less=0)),
-     _ratio(flops=partial(_causal_flops, less=1))),
+     _ratio(flops=lambda x: _flops(x) * (1 - x.n_q / 2 / x.n_k)),
+     _ratio(flops=lambda x: _flops(x) * (1 - (x.n_q - 1) / 2 / x.n_k))),
     ("each query reads K and V for itself",
      "the n_q queries of a sequence share its K and V: at the least, a row is read once for all "
      "of them.",
@@ -213,11 +202,8 @@ _MISTAKES = Mistake.table(
     ("a shared prefix makes all keys shared",
      "only the first shared_prefix rows are everybody's: each sequence has n_k - shared_prefix "
      "rows of its own.",
-     _ratio(
-         k_and_v=_cached(
-             lambda x: x.kv_heads, lambda x: x.n_k if x.shared_prefix else x.batch * x.n_k
-         )
-     )),
+     _ratio(k_and_v=_cached(lambda x: x.kv_heads,
+                            lambda x: x.n_k if x.shared_prefix else x.batch * x.n_k))),
     ("the scores go to memory", "scores and weights are not written down: of them no byte counts.",
      _ratio(q_and_o=lambda x: _q_and_o(x) + 4 * x.query_rows * x.n_k * x.b)),
     ("the ratio is upside down", "FLOP per byte: FLOPs over bytes.",

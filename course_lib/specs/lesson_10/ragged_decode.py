@@ -98,10 +98,6 @@ def _tile_of_padding(split: int, splits: int, n: int, length: int, block_k: int)
     return whole[: -(-len(mine) // block_k) * block_k]
 
 
-def _own_shares(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
-    return run(split, splits, length, length, block_k)
-
-
 def _with_length(of: Any) -> Any:
     """Return a model of somebody who takes ``of(lengths)`` for the lengths."""
 
@@ -169,7 +165,8 @@ _MISTAKES = Mistake.table(
      "merged, these parts are right; but here the cache is split, not the sequence: split i has "
      "the keys from i * share to (i + 1) * share, share = ceil(n / splits), as far as they are "
      "filled.",
-     Parts(share=_own_shares)),
+     Parts(share=lambda split, splits, n, length, block_k: run(
+         split, splits, length, length, block_k))),
 )  # fmt: skip
 
 EXERCISE = Exercise.of(

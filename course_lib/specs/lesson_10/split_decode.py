@@ -255,10 +255,6 @@ def _rest_to_the_last(n: int, splits: int) -> list[Any]:
     return [slice(i * size, n if i == splits - 1 else (i + 1) * size) for i in range(splits)]
 
 
-def _evenly_cut(n: int, splits: int) -> list[Any]:
-    return [slice(i * n // splits, (i + 1) * n // splits) for i in range(splits)]
-
-
 def _off_by_one(more: int, n: int, splits: int) -> list[Any]:
     """Return runs that end one key too late, or one too early."""
     return [slice(run.start, max(run.start, run.stop + more)) for run in split_slices(n, splits)]
@@ -400,7 +396,8 @@ _PARTS = table(
      "be short, or empty.",
      Slip(keys=_rest_to_the_last),
      Slip(keys=lambda n, splits: list(np.array_split(np.arange(n), splits))),
-     Slip(keys=_evenly_cut),
+     Slip(keys=lambda n, splits: [slice(i * n // splits, (i + 1) * n // splits)
+                                  for i in range(splits)]),
      Slip(keys=lambda n, splits: [slice(i, n, splits) for i in range(splits)])),
     ("a key belongs to two splits",
      "split i ends before key (i + 1) * size: that one is the first of the next split.",

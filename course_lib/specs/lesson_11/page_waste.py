@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from numpy.random import Generator
@@ -42,10 +41,6 @@ def _cases(rng: Generator) -> list[Case]:
     ]  # fmt: skip
 
 
-def _reserved(lengths: Sequence[int], page_size: int, pages: Pages) -> int:
-    return page_size * sum(pages(n, page_size) for n in lengths)
-
-
 def _slot(layers: int, kv_heads: int, head_dim: int, b: int) -> float:
     return 2 * layers * kv_heads * head_dim * b
 
@@ -67,22 +62,12 @@ def _answer(
 
 
 def _pages(pages: Pages) -> Answer:
-    return _answer(partial(_reserved, pages=pages))
+    return _answer(lambda lengths, p: p * sum(pages(n, p) for n in lengths))
 
 
 def _each(empty: Callable[[int, int], float]) -> Answer:
     """Return a model in which this is what each sequence leaves empty."""
     return _answer(empty=lambda lengths, page_size: sum(empty(n, page_size) for n in lengths))
-
-
-def _per_page(share: Callable[[int], float]) -> Answer:
-    """Return a model in which each page has so many empty slots."""
-    return _each(lambda n, p: -(-n // p) * share(p))
-
-
-def _per_sequence(share: Callable[[int], float]) -> Answer:
-    """Return a model in which each sequence has so many empty slots."""
-    return _each(lambda n, p: share(p))
 
 
 def _without(name: str, to: int = 1) -> Answer:
@@ -117,15 +102,18 @@ _MISTAKES = Mistake.table(
      "sequence wastes less than a page, however long it is.",
      _each(lambda n, p: -(-n // p) * (-n % p)),
      _each(lambda n, p: -(-n // p) * (p - n % p)),
-     *(_per_page(share)
-       for share in (lambda p: p - 1, lambda p: p / 2, lambda p: p // 2, lambda p: 1))),
+     _each(lambda n, p: -(-n // p) * (p - 1)),
+     _each(lambda n, p: -(-n // p) * p / 2),
+     _each(lambda n, p: -(-n // p) * (p // 2)),
+     _each(lambda n, p: -(-n // p))),
     ("half a page is an average",
      "half a page a sequence is what random lengths tend to. Here the lengths are known: count.",
-     *(_per_sequence(share)
-       for share in (lambda p: p / 2, lambda p: p // 2, lambda p: (p - 1) / 2))),
+     _each(lambda n, p: p / 2),
+     _each(lambda n, p: p // 2),
+     _each(lambda n, p: (p - 1) / 2)),
     ("the most that can be wasted",
      "page_size - 1 empty slots a sequence is the worst case. The lengths are known: count.",
-     _per_sequence(lambda p: p - 1)),
+     _each(lambda n, p: p - 1)),
     ("the filled slots of the last page are taken for the empty ones",
      "n % page_size slots of the last page are filled: what is left of the page is empty.",
      _each(lambda n, p: n % p)),

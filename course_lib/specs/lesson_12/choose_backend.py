@@ -190,10 +190,6 @@ def _words(keys: Sequence[str]) -> str:
     return ", ".join(keys) or "none"
 
 
-def _best(reasons: Reasons) -> str | None:
-    return min(reasons, key=lambda name: len(reasons[name]))
-
-
 _FORGOTTEN = {
     "gpu": "the GPU",
     "dtype": "the dtype of q, k, v",
@@ -263,7 +259,8 @@ _MISTAKES = Mistake.table(
     ("the first of the list, whatever is asked",
      "the first of the list may lack something: take the first without a reason against it.",
      _chooser(lambda reasons: next(iter(reasons)))),
-    ("the least bad, where nobody fits", _NOBODY, _chooser(_best)),
+    ("the least bad, where nobody fits", _NOBODY,
+     _chooser(lambda reasons: min(reasons, key=lambda name: len(reasons[name])))),
     ("the first of the list, where nobody fits", _NOBODY,
      _chooser(lambda reasons: _first(reasons) or next(iter(reasons)))),
     ("only the first reason",

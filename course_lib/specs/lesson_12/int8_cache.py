@@ -120,8 +120,8 @@ def _in(scale: Array, x: Array, to: Callable[[Array], Array] = np.rint) -> Rows:
     return (numbers + 128) % 256 - 128, scale.astype(np.float64)
 
 
-def _rows(x: Array) -> Rows:
-    return _by(_largest(x), x)
+def _rows(x: Array, **how: Any) -> Rows:
+    return _by(_largest(x), x, **how)
 
 
 def _attend(
@@ -226,19 +226,10 @@ def _shared(axes: Any, keeps: bool) -> Callable[[Array], Rows]:
     return rows
 
 
-def _whole_row_zero(x: Array) -> Rows:
-    numbers, scale = _rows(x)
-    return numbers, np.where(_largest(x) == 0, 0, scale)
-
-
 def _zero_point(x: Array) -> Rows:
     low, high = x.min(axis=-1, keepdims=True), x.max(axis=-1, keepdims=True)
     scale = np.where(high == low, 1, (high - low) / 255)
     return np.rint((x - low) / scale) - 128, scale
-
-
-def _in_other_steps(x: Array, **how: Any) -> Rows:
-    return _by(_largest(x), x, **how)
 
 
 def _clamped(x: Array, low: float = -128) -> Rows:
@@ -304,7 +295,7 @@ _MISTAKES = Mistake.table(
     ("the range does not end at 127",
      "divide by 127: then the largest number of a row is 127 or -127. 128 does not fit into int8 "
      "and comes out as -128.",
-     *(_answer(rows=partial(_in_other_steps, over=over)) for over in (128, 127.5, 255, 256, 126)),
+     *(_answer(rows=partial(_rows, over=over)) for over in (128, 127.5, 255, 256, 126)),
      *(_answer(rows=partial(_clamped, low=low)) for low in (-128, -127))),
     ("a small number guards the scale",
      "a row may be that small itself: only a row of zeros needs another scale than its own.",
@@ -314,7 +305,7 @@ _MISTAKES = Mistake.table(
     ("cut off, not rounded",
      "to(torch.int8) cuts the fraction off, and floor goes down: with round a number is off by "
      "half a scale at most, not by a whole one.",
-     *(_answer(rows=partial(_in_other_steps, to=to)) for to in (np.trunc, np.floor, np.ceil))),
+     *(_answer(rows=partial(_rows, to=to)) for to in (np.trunc, np.floor, np.ceil))),
     ("the scale is not of the largest number",
      "a row's scale is made of its largest absolute value, of either sign: with a smaller one "
      "there are numbers that int8 does not hold.",
@@ -323,7 +314,7 @@ _MISTAKES = Mistake.table(
      _answer(rows=lambda x: _by(np.abs(x.min(-1, keepdims=True)), x))),
     ("a row of zeros has scale 0",
      "0 / 0 is NaN, which no int8 holds: the scale of a row of zeros is 1.",
-     _answer(rows=_whole_row_zero)),
+     _answer(rows=lambda x: (_rows(x)[0], np.where(_largest(x) == 0, 0, _rows(x)[1])))),
     ("the sign is forgotten in the scale",
      "the largest number of a row may be negative: take the largest absolute value.",
      _answer(rows=lambda x: _by(x.max(axis=-1, keepdims=True), x))),
