@@ -110,12 +110,12 @@ class Mistake:
 
     @classmethod
     def table(cls, *rows: tuple[Any, ...]) -> tuple[Mistake, ...]:
-        """Return the mistakes of a table: a name, what to tell, and the ways to make it a row."""
+        """Return the mistakes of a table, whose rows are (name, what to tell, *models)."""
         return tuple(cls(*one) for one in table(*rows))
 
 
 def table(*rows: tuple[Any, ...]) -> tuple[tuple[str, str, Any], ...]:
-    """Return what `ways` makes of each row."""
+    """Return (name, what to tell, way) for each way of rows (name, what to tell, *ways)."""
     return tuple(one for row in rows for one in ways(*row))
 
 

@@ -208,9 +208,8 @@ def _answer(
         k, v = (c if is_late else w for w, c, is_late in zip(written, old, late, strict=True))
         s = np.where(seen, scores(q, k, power), fill)
         after = (w if keep else c for w, c, keep in zip(written, caches, kept, strict=True))
-        if top:  # whose weights may be infinite in the inputs' type
-            s = s.astype(np.float32 if q.element_size() == 4 else np.float64)
-        return softmax(s, top) @ v, *after
+        dtype = np.float32 if top and q.element_size() == 4 else np.float64
+        return softmax(s, top, dtype) @ v, *after
 
     return model
 

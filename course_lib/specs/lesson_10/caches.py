@@ -130,12 +130,8 @@ def of_the_scale(answer: Callable[[float], Any]) -> tuple[tuple[str, str, Any], 
 def of_the_softmax(dtype: type[np.floating[Any]]) -> tuple[tuple[str, str, Any], ...]:
     """Return the mistakes about weights of scores (..., n), which are made in ``dtype``."""
 
-    def against(maximum: Callable[[Array], Any]) -> Callable[[Array], Array]:
-        def weights(s: Array) -> Array:
-            e = np.exp((s - maximum(s)).astype(dtype)).astype(np.float64)
-            return np.asarray(e / e.sum(axis=-1, keepdims=True))
-
-        return weights
+    def against(top: Callable[[Array], Any]) -> Callable[[Array], Array]:
+        return lambda s: softmax(s, top, dtype)
 
     return table(
         ("not divided by the sum", "the weights do not add up to 1: divide by their sum.",
@@ -152,15 +148,18 @@ def of_the_softmax(dtype: type[np.floating[Any]]) -> tuple[tuple[str, str, Any],
     )  # fmt: skip
 
 
-def softmax(s: Array, top: Callable[[Array], Array] | None = None) -> Array:
+def softmax(
+    s: Array, top: Callable[[Array], Any] | None = None, dtype: type[np.floating[Any]] = np.float64
+) -> Array:
     """Return the weights of rows (..., n); a row that is all -inf is NaN, as in PyTorch.
 
-    ``top``: what is subtracted, (..., 1), in place of the largest score.
+    ``top``: what is subtracted, (..., 1), in place of the largest score. ``dtype``: of the
+    exponentials, which may be infinite there.
     """
     with np.errstate(all="ignore"):
-        e = np.exp(s - (top(s) if top else s.max(axis=-1, keepdims=True)))
-        weights: Array = e / e.sum(axis=-1, keepdims=True)
-    return weights
+        below = s - (top(s) if top else s.max(axis=-1, keepdims=True))
+        e = np.exp(below.astype(dtype)).astype(np.float64)
+        return np.asarray(e / e.sum(axis=-1, keepdims=True))
 
 
 def scores(q: Any, k: Any, power: float = 0.5) -> Array:

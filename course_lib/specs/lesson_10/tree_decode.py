@@ -231,8 +231,7 @@ def _one_less(drafts: Array, cached: int) -> Array:
 def _after_softmax_normed(s: Array, mask: Array, _fill: float) -> Array:
     weights = softmax(s) * mask
     with np.errstate(all="ignore"):
-        normed: Array = weights / weights.sum(axis=-1, keepdims=True)
-    return normed
+        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 def _by_depth(parents: list[int]) -> Array:
