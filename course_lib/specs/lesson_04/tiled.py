@@ -1,7 +1,4 @@
-"""Exercises 4.2 and 4.3: tiled attention. The score matrix must never exist.
-
-Longer than 400 lines because 4.3 is a loop around 4.2: they share cases, walk and mistakes.
-"""
+"""Exercises 4.2 and 4.3: tiled attention. The score matrix must never exist."""
 
 from __future__ import annotations
 

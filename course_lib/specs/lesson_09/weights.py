@@ -1,10 +1,8 @@
 """The weights P of a backward pass, made again from lse, and what goes wrong with them.
 
 A way to make them is ``weights(s, lse, where)``: scaled scores (..., n_q, n_k), lse (..., n_q, 1),
-and a `Where`. What keys outside (dK, dV) and queries outside (dQ) get
-wrong of their loops stands apart.
-
-Longer than 400 lines because it is one list, a name and a sentence for each mistake.
+and a `Where`. What keys outside (dK, dV) and queries outside (dQ) get wrong of their loops stands
+apart.
 """
 
 from __future__ import annotations
@@ -75,12 +73,20 @@ class Where:
     @property
     def first_row(self) -> np.ndarray:
         """The first row of each row's tile."""
-        return self.row // self.block_q * self.block_q
+        return self.row_tile(self.row)
 
     @property
     def first_key(self) -> np.ndarray:
         """The first key of each key's tile."""
-        return self.key // self.block_k * self.block_k
+        return self.key_tile(self.key)
+
+    def row_tile(self, row: Any) -> Any:
+        """Return where the tile of a row begins."""
+        return row // self.block_q * self.block_q
+
+    def key_tile(self, key: Any) -> Any:
+        """Return where the tile of a key begins."""
+        return key // self.block_k * self.block_k
 
 
 def as_inputs(x: np.ndarray, where: Where) -> np.ndarray:
@@ -112,23 +118,14 @@ def _tile_softmax(s: np.ndarray, _lse: Any, where: Where) -> np.ndarray:
     return p
 
 
-def _from_row(begin: Callable[..., Any]) -> Weights:
-    """Return weights of a causal loop that begins at ``begin(first key, shift, b_q, b_k)``."""
-    return _only(
-        lambda at: (
-            at.row
-            >= (np.maximum(begin(at.first_key, at.shift, at.block_q, at.block_k), 0) * at.causal)
-        )
-    )
+def _from_row(begin: Callable[[Where], Any]) -> Weights:
+    """Return weights of a causal loop over queries from row ``begin(where)`` on."""
+    return _only(lambda at: not at.causal or at.row >= np.maximum(begin(at), 0))
 
 
-def _up_to_key(end: Callable[..., Any]) -> Weights:
-    """Return weights of a causal loop over keys to ``end(first row, shift, b_q, b_k)``."""
-    return _only(
-        lambda at: (
-            not at.causal or at.first_key < end(at.first_row, at.shift, at.block_q, at.block_k)
-        )
-    )
+def _up_to_key(end: Callable[[Where], Any]) -> Weights:
+    """Return weights of a causal loop over keys to key ``end(where)``."""
+    return _only(lambda at: not at.causal or at.first_key < end(at))
 
 
 def of_zeros_past_the_end(s: Any, lse: Any, where: Where) -> np.ndarray:
@@ -163,7 +160,7 @@ def _before_the_last_tile(where: Where) -> np.ndarray:
     end = len(where.key)
     if where.causal:
         end = np.minimum(end, where.first_row + where.block_q + where.shift)
-    return np.asarray(where.key < end // where.block_k * where.block_k)
+    return np.asarray(where.key < where.key_tile(end))
 
 
 def _other_mask(visible: Callable[..., Any], skip: bool) -> Weights:
@@ -173,7 +170,7 @@ def _other_mask(visible: Callable[..., Any], skip: bool) -> Weights:
         mask = visible(where.row, where.key, where.shift) if where.causal else where.seen
         if skip and where.causal:
             first = np.maximum(where.first_key - where.shift, 0)
-            mask = mask & (where.row >= first // where.block_q * where.block_q)
+            mask = mask & (where.row >= where.row_tile(first))
         return _where(mask, s, lse)
 
     return weights
@@ -259,7 +256,7 @@ KEYS_OUTSIDE = table(
     ("the loop begins too late",
      "the first row that sees any key of this tile is the one that sees its *first* key, rounded "
      "down to a tile of queries.",
-     _from_row(lambda key, shift, b_q, b_k: -(-(key - shift) // b_q) * b_q)),
+     _from_row(lambda at: -(-(at.first_key - at.shift) // at.block_q) * at.block_q)),
     ("only the first tile of queries counts",
      "either the loop ends after one tile, or rows do not move with it.",
      _only(lambda at: at.row < at.block_q)),
@@ -267,19 +264,19 @@ KEYS_OUTSIDE = table(
      "the rows do not move with the loop: rows = start + tl.arange(0, BLOCK_Q).",
      _first_tile_again(rows=True)),
     ("the short last tile of queries is dropped", SAYS["the last tile is dropped"],
-     _only(lambda at: at.row < len(at.row) // at.block_q * at.block_q)),
+     _only(lambda at: at.row < at.row_tile(len(at.row)))),
     ("the loop begins too late",
      "the last key of the tile is seen by fewer rows than the first one: begin where the first "
      "key is seen.",
-     _from_row(lambda key, shift, b_q, b_k: (key + 1 - shift) // b_q * b_q),
-     _from_row(lambda key, shift, b_q, b_k: (key + b_k - shift) // b_q * b_q),
-     _from_row(lambda key, shift, b_q, b_k: (key + b_k - 1 - shift) // b_q * b_q)),
+     _from_row(lambda at: at.row_tile(at.first_key + 1 - at.shift)),
+     _from_row(lambda at: at.row_tile(at.first_key + at.block_k - at.shift)),
+     _from_row(lambda at: at.row_tile(at.first_key + at.block_k - 1 - at.shift))),
     ("the loop's start is aligned at the start",
      "with n_q != n_k the first row that sees key j is j - (n_k - n_q).",
-     _from_row(lambda key, shift, b_q, b_k: key // b_q * b_q)),
+     _from_row(lambda at: at.row_tile(at.first_key))),
     ("the loop's start is aligned at the start",
      "the first row that sees key j is j - (n_k - n_q): minus, not plus.",
-     _from_row(lambda key, shift, b_q, b_k: (key + shift) // b_q * b_q)),
+     _from_row(lambda at: at.row_tile(at.first_key + at.shift))),
 )  # fmt: skip
 """... of loops over the queries."""
 
@@ -296,14 +293,14 @@ QUERIES_OUTSIDE = table(
      _only(lambda at: at.seen & False)),
     ("the causal loop ends too early",
      "the last row of the tile sees the most keys: end after the last one that it sees.",
-     _up_to_key(lambda row, shift, b_q, b_k: row + shift + 1),
-     _up_to_key(lambda row, shift, b_q, b_k: (row + b_q + shift) // b_k * b_k)),
+     _up_to_key(lambda at: at.first_row + at.shift + 1),
+     _up_to_key(lambda at: at.key_tile(at.first_row + at.block_q + at.shift))),
     ("the loop's end is aligned at the start",
      "with n_q != n_k the last key that row i sees is i + n_k - n_q.",
-     _up_to_key(lambda row, shift, b_q, b_k: row + b_q)),
+     _up_to_key(lambda at: at.first_row + at.block_q)),
     ("the loop's end is aligned at the start",
      "the last key that row i sees is i + n_k - n_q: plus, not minus.",
-     _up_to_key(lambda row, shift, b_q, b_k: row + b_q - shift)),
+     _up_to_key(lambda at: at.first_row + at.block_q - at.shift)),
 )  # fmt: skip
 """... of loops over the keys."""
 

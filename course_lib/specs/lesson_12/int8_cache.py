@@ -1,7 +1,4 @@
-"""Exercise 12.2: K and V in one byte a number, a scale for each token and head, and the error.
-
-Longer than 400 lines because it is one list, a name and a sentence for each mistake.
-"""
+"""Exercise 12.2: K and V in one byte a number, a scale for each token and head, and the error."""
 
 from __future__ import annotations
 
