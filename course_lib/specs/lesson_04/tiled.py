@@ -1,4 +1,7 @@
-"""Exercises 4.2 and 4.3: tiled attention. The score matrix must never exist."""
+"""Exercises 4.2 and 4.3: tiled attention. The score matrix must never exist.
+
+4.3 is a loop around 4.2: they share cases, walk and mistakes.
+"""
 
 from __future__ import annotations
 
