@@ -13,11 +13,12 @@ from urllib.parse import quote
 from course_lib import lessons, store
 from course_lib.lessons import ExerciseFacts, Lesson
 from course_lib.style.palette import hex_of
+from course_lib.style.tokens import SHEET
 
 _SHEET = f"""<style>
 .fac-path {{ font: 15px/1.4 system-ui, sans-serif; container-type: inline-size;
-  max-width: 1260px; padding: 2px; }}
-.fac-path p {{ margin: 4px 0 18px; }}
+  max-width: 1296px; {SHEET}; }}
+.fac-path p {{ margin: 0 0 18px; }}
 .fac-path a {{ color: inherit; }}
 .fac-path p strong {{ display: inline-block; padding: 5px 14px 6px; margin-bottom: 6px;
   border-radius: 6px; background: {hex_of("hand")}; color: #fff; font-size: 1.2em; }}

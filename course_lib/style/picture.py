@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from course_lib.style.look import PAGE_INK, rc_params, text_colour
 from course_lib.style.palette import HUES
+from course_lib.style.tokens import SHEET
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +27,7 @@ _SHEET = f"""<style>
 .fac-figure figcaption {{ font: 600 16px/1.35 {_FONT}; margin: 0 0 6px; max-width: 42em; }}
 .fac-figure small {{ display: block; font: 13px/1.4 {_FONT}; opacity: .8; margin-top: 4px; }}
 .fac-figure svg {{ display: block; max-width: 100%; height: auto; overflow: visible; }}
-.fac-grows {{ max-width: 1400px; padding: 0 2px; }} .fac-grows figcaption {{ font-size: 20px; }}
+.fac-grows {{ max-width: 1400px; {SHEET} }} .fac-grows figcaption {{ font-size: 20px; }}
 .fac-grows svg.fac-wide {{ width: 100%; }}
 .fac-figure svg.fac-narrow {{ display: none; }}
 @container (max-width: 600px) {{

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 
-from course_lib.style.palette import GROUNDS, HUES, INK, MEANINGS, PROVENANCE
+from course_lib.style.palette import GROUNDS, HUES, INK, MEANINGS, PROVENANCE, hex_of
 
+SHEET = (
+    "box-sizing:border-box;padding:10px clamp(7px,1.5vw,18px) 12px;"
+    f"border:1px solid {hex_of('other')}73;border-radius:12px"
+)
+"""What an instrument, a question, an answer and the way through the lessons stand on."""
 _NOTE = "Written by `course build` from course_lib/style/palette.py: edit that."
 
 
@@ -34,7 +39,8 @@ def css() -> str:
         themes[f"--fac-{letter}-bg"], themes[f"--fac-{letter}-panel"] = GROUNDS[theme][:2]
     lines = [f"  {name}: {value};" for name, value in {**themes, **variables()}.items()]
     areas = [f".fac .fac-{name}-area {{ background: var(--fac-{name}); }}" for name in MEANINGS]
-    return "\n".join([f"/* {_NOTE} */", ".fac {", *lines, "}", *areas]) + "\n"
+    sheet = f".fac {{ {SHEET} }}"
+    return "\n".join([f"/* {_NOTE} */", ".fac {", *lines, "}", sheet, *areas]) + "\n"
 
 
 def javascript() -> str:

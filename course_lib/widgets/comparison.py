@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from course_lib.style.palette import hex_of
+from course_lib.style.tokens import SHEET
 from course_lib.widgets.asking import is_number, rich, said
 
 _TRUTH, _GUESS, _LINE = "currentColor", hex_of("hand"), hex_of("other")
@@ -21,10 +22,9 @@ _HEAD = (
     f'font-weight:650;color:{_WORDS}">⚑ What you predicted</small>'
 )
 _GAP = f"border-bottom:1.5px dashed {_LINE}"
-_FRAME = "box-sizing:border-box;max-width:1260px;margin:8px 2px;line-height:1.5;font-size:16px"
+_FRAME = f"{SHEET};max-width:930px;margin:8px 0;line-height:1.5;font-size:16px"
 _READ = "58em"  # a line that can be read
 _CODE = f"background:{_LINE}26;border-radius:3px;padding:0 3px;color:inherit"
-_CARD = "box-sizing:border-box;max-width:45em"  # as wide as those of the question
 _REASON = "flex-basis:100%;margin-left:calc(1.8em + 12px)"
 _LETTER = (
     "flex:none;width:1.8em;line-height:1.8em;text-align:center;border-radius:50%;"
@@ -140,7 +140,7 @@ class Comparison:
             why = f'<span style="{reason}">{rich(self.explanation)}</span>' * happened
             cards += (
                 '<div style="display:flex;flex-wrap:wrap;align-items:center;gap:2px 12px;'
-                f'padding:8px 10px;margin:0 0 8px;border-radius:8px;{_CARD};{look}">'
+                f'padding:8px 10px;margin:0 0 8px;border-radius:8px;box-sizing:border-box;{look}">'
                 f'<b style="{_LETTER}">{letter}</b>'
                 f'<span>{text}</span><span style="margin-left:auto;text-align:right">'
                 f"{' '.join(marks)}</span>{self._bar(option, happened)}{why}</div>"

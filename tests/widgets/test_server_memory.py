@@ -114,7 +114,7 @@ def test_sliders_and_the_scale_choose_the_run(mount, check_page, width):
     page = mount(ServerMemory(), width=width)
     check_page(page)
     assert told_by(page) == facts_of(ServerMemory())
-    whole = "Pages and chunks: 3.4 × the speed of static batching"
+    whole = "Pages and chunks: 3.4 × static batching's speed"
     said = "Same memory, 3.4 × the speed" if width == 320 else whole
     assert said in page.locator(".fac-stage").text_content()
     page.get_by_text("more: ").click()

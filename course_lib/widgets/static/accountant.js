@@ -404,7 +404,7 @@ function render({ model, el }) {
       if (tiles) renew(says, { style: `${size}stroke-width:${plate}px`, x: px(at.x) + (tiles < 2 ? w / 2 : 0), y: px(at.y) + t / 2 + 5 });
     }
     // The handle is on S's corner, or below what lies there where it would hide S; its words lie on a large S, above it on a phone, else below.
-    const laid = trips(handled, values), corner = px(shape.n), small = corner < (big ? 1.4 : 1) * SMALL, hung = corner < RING, above = small && narrow && !hung && wide(handled.says.textContent, 0.88 * line) < column;
+    const laid = trips(handled, values), corner = px(shape.n), small = corner < (big ? 1.4 : 1) * SMALL, hung = corner < RING, above = small && narrow && !hung && wide(handled.says.textContent, 0.88 * line) < column + gap;
     const squares = px(extent(laid.filter((at) => at.kind !== "strip"), "y")), pocket = small && !hung && !narrow && px(extent(laid, "y")) > squares + 1.5 * line; // between the squares and the strips that lie
     const hangs = (pocket ? squares : px(extent(laid, "y"))) + 0.9 * line, held = { cx: corner, cy: hung ? hangs : corner };
     renew(around, { width: corner, height: corner });

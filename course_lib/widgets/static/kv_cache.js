@@ -99,11 +99,11 @@ function render({ model, el }) {
           put(model, { n: nearest(LENGTHS, (share * free) / perToken) });
         });
       }
-      if (slab > wide("weights", fs)) ["weights", bytesText(weights, GIB)].forEach((says, i) => slab > wide(says, fs) + 0.5 * fs && add(`weights ${i}`, "text", { class: "fac-t-name fac-kv-on", x: Math.min(0.6 * fs, (slab - wide(says, fs)) / 2), y: top + (1.4 + 1.3 * i) * fs }, says));
+      if (slab > wide("weights", fs)) ["weights", bytesText(weights, GIB)].forEach((says, i) => slab > wide(says, fs) + 0.2 * fs && add(`weights ${i}`, "text", { class: "fac-t-name fac-kv-on", x: Math.min(0.6 * fs, (slab - wide(says, fs)) / 2), y: top + (1.4 + 1.3 * i) * fs }, says));
     });
     const rest = free - fit * brick, over = free < 0 ? -free : brick - free;
     marks.replaceChildren(...key(
-      ...(slab > wide(bytesText(weights, GIB), fs) + 0.5 * fs ? [] : [["fac-kv-slab", `weights ${bytesText(weights, GIB)}`]]), // where the box has no room for it
+      ...(slab > wide(bytesText(weights, GIB), fs) + 0.2 * fs ? [] : [["fac-kv-slab", `weights ${bytesText(weights, GIB)}`]]), // where the box has no room for it
       ...(fit ? [...(lettered((brick / full) * rows, place.w, fs) ? [] : [["fac-k-area", "K"], ["fac-v-area", "V"]]), ...((rest / free) * (wall - slab) > 0.6 * fs ? [["fac-key-free", `left over ${bytesText(rest, GIB)}`]] : [])]
         : [["fac-naive-area", `${free < 0 ? "" : "request 1: "}${bytesText(over, GIB)} too much`]]),
     ).childNodes);
@@ -158,7 +158,7 @@ function render({ model, el }) {
     const all = Object.entries(data.variants).sort((a, b) => fixed(a) - fixed(b) || size(b[1]) - size(a[1])), sizes = all.map(([, variant]) => size(variant)), most = Math.max(...sizes), settable = all.filter((one) => !fixed(one)).length;
     const narrow = width < 700, line = (narrow ? 3 : 1.9) * fs, first = 2 * fs, fit = (variant) => `${requestsThatFit(variant, now, data)} fit`, count = Math.max(...all.map(([, variant]) => wide(fit(variant), fs))) + 0.7 * fs;
     const names_ = narrow ? 0.6 * fs : 11 * fs, end = (narrow ? 6.5 : 31) * fs, own_ = size(data.variants[OWN]), room = (x) => width - x - end;
-    const under = brickAt && brickAt.x >= names_ + count && (most / own_) * brickAt.w <= room(brickAt.x); // the bars have the box's own scale
+    const under = brickAt && brickAt.x >= names_ + count - 0.5 * fs && (most / own_) * brickAt.w <= room(brickAt.x); // the bars have the box's own scale
     const left = under ? brickAt.x : names_ + count, scale = under ? brickAt.w / own_ : room(left) / most;
     others.svg.setAttribute("aria-label", `One request's cache by other ways to keep it. ${all.map(([name, variant], i) => `${name}, ${saysOf(variant, now)}: ${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`).join(". ")}.`);
     const at0 = (i) => first + i * line + (i < settable ? 0 : 1.9 * fs) + (narrow ? 1.2 : 0) * fs;

@@ -54,7 +54,7 @@ function render({ model, el }) {
     const asked = [`${data.requests} requests${tight ? "" : ` of up to ${get("prompt")} + ${data.answer} tokens`}, one every ${get("every")} ms`, `a pool of ${rows} rows, each a token's K and V`];
     const [[first, fast], [last, slow]] = [Math.max, Math.min].map((most) => all.find(([, run]) => run.speed === most(...speeds)));
     const [waste, unit] = data.facts[SHOWN[1]], reason = `with ${fast[waste]}${unit} of the held rows empty, not ${slow[waste]}${unit}`;
-    const whole = `${first[0].toUpperCase()}${first.slice(1)}: ${gain} × the speed of ${last}`, title = wide(whole, fs) < width ? whole : `Same memory, ${gain} × the speed`, large = !tight && wide(title, 1.4 * fs) < width, one = wide(`${title}, ${reason}`, 1.25 * fs) < width; // with its reason in one line or in two
+    const whole = `${first[0].toUpperCase()}${first.slice(1)}: ${gain} × ${last}'s speed`, title = wide(whole, fs) < width ? whole : `Same memory, ${gain} × the speed`, large = !tight && wide(title, 1.4 * fs) < width, one = wide(`${title}, ${reason}`, 1.25 * fs) < width; // with its reason in one line or in two
     const under = one ? 0 : 1.35 * fs, above = (narrow ? 4.2 : 3) * fs + under, bottom = above + all.length * each;
     picture.svg.setAttribute("aria-label", `The memory of a server over ${slowest} seconds, ${rows} rows, a lane for each policy. ${all.map(([name, run]) => `${name}: ${facts(run).map((fact) => fact.join(" ")).join(", ")}`).join(". ")}.`);
     lanes((add) => {

@@ -175,7 +175,7 @@ function render({ model, el }) {
       add(`says ${i}`, "text", { class: "fac-t-hand", "data-names": edges[i][0], x, y: base + row * fs, "text-anchor": narrow ? "start" : "middle" }, text);
     });
     // All of it, or what no GPU has: a brace below; and what the sliver at its end is.
-    const brace = base + (narrow ? 4.7 : 3.6) * fs, [start, text] = over ? [over.from, over.text] : [1, bytesText(now.total, KIB)], half = wide(text, (over ? 0.95 : 1.1) * fs) / 2 + 0.7 * fs, middle = (start + ends[2]) / 2, inside = ends[2] - start > 2 * half + fs;
+    const brace = base + (narrow ? 4.7 : 3.6) * fs, [start, text] = over ? [over.from, over.text] : [1, bytesText(now.total, KIB)], half = wide(text, (over ? 0.95 : 1.1) * fs) / 2 + 0.4 * fs, middle = (start + ends[2]) / 2, inside = ends[2] - start > 2 * half + 0.6 * fs;
     add("brace", "path", { class: "fac-sram-lead", d: `M${start} ${brace - 0.35 * fs}v${0.35 * fs}${inside ? `H${middle - half}M${middle + half} ${brace}` : ""}H${ends[2]}v${-0.35 * fs}` });
     add("total", "text", { class: over ? "fac-t-name" : "fac-t-big", x: inside ? middle : over ? start - 0.6 * fs : ends[2] + 0.6 * fs, y: brace + 0.45 * fs, "text-anchor": inside ? "middle" : over ? "end" : "start" }, text);
     const marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)}, each row’s maximum m and sum ℓ, 4 bytes each` : "", size = wide(note, 0.85 * fs), beside = !narrow && ends[2] + size + fs < width;
