@@ -177,7 +177,8 @@ def _tiled_cases(rng: Generator) -> list[Case]:
         for n_q, n_k, d, block_q, block_k in sizes.tiled(rng)
     ]  # fmt: skip
     wide = [case(name, qkv, 2, 4) for name, qkv in magnitudes.attention(rng, 3, 14, 4)]
-    return [*drawn, farthest, ones, many, creeping, *wide, *related]
+    whole = case(cases.WHOLE_NAME, cases.jumping(rng, 6, 16, 4, 2000), 4, 8)
+    return [*drawn, farthest, ones, many, creeping, *wide, *related, whole]
 
 
 def _tiles_of_keys(k: Any, v: Any, block_k: int) -> list[tuple[Any, Any]]:

@@ -84,6 +84,8 @@ def _window_cases(rng: Generator) -> list[Case]:
         *(case(name, qkv, 20, 2, 4)
           for name, qkv in magnitudes.attention(rng, 3, 14, 4, heads=(1,))),
         *related,
+        case(cases.CREEP_NAME,
+             in_double(cases.creeping(rng, 3, 21, 4, cases.CREEP, heads=(1,))), 99, 4, 4),
     ]  # fmt: skip
 
 

@@ -91,8 +91,8 @@ def _cases(rng: Generator) -> list[Case]:
              80, 64, 64, heads=(2, 2), tiles=(128, 32), strided="all"),
         # the second tile of keys is first seen by the last row of a tile of queries; d is so wide
         # that one identity shows all keys
-        case(0.5, "rate 1/2, causal, 51 queries, 100 keys: aligned at the end",
-             51, 100, 128, heads=(1, 2), tiles=(16, 64), causal=True, turn=2),
+        case(0.5, "rate 1/2, causal, 60 queries, 93 keys: aligned at the end",
+             60, 93, 128, heads=(1, 2), tiles=(32, 64), causal=True, turn=2),
         # more heads than 8
         case(0.7777, "rate 0.7777, seed 0, 3 x 3 heads, 32 queries, 32 keys",
              32, 32, 32, heads=(3, 3), tiles=(32, 64), seed=0),
@@ -115,6 +115,10 @@ def _cases(rng: Generator) -> list[Case]:
              33, 33, 16, far=draw.FAR_BELOW, tiles=(32, 16), eyes=False, level=True),
         case(0.0, f"rate 0, {draw.ROOMY_NAME}",
              17, 33, 16, heads=(2, 2), tiles=(16, 32), eyes=False, strided="room"),
+        case(0.0, f"rate 0, {draw.CREEP_NAME}",
+             16, 64, 16, creep=draw.CREEP, tiles=(16, 16), eyes=False),
+        # small: gone through once more, and for each input alone
+        case(0.5, "rate 1/2, 16 queries, 4 keys", 16, 4, 16, tiles=(16, 16), eyes=False),
     ]  # fmt: skip
 
 

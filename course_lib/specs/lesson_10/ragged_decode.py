@@ -65,8 +65,9 @@ def _cases(rng: Generator) -> list[Case]:
                 2, 100, 37),
         *_sized(rng),
         *(_padded(one, 1, one.args[1].shape[2]) for one in half_launches(rng)),
-        *(_padded(one, 2, 65, 33)
-          for one in draw.hard_launches(rng, 3, 66, 16, heads=(2, 1), tiles=(ROWS, 32))),
+        *(_padded(one, splits, 65, 33)  # see 10.5
+          for one, splits in zip(draw.hard_launches(rng, 3, 66, 16, heads=(2, 1),
+                                                    tiles=(ROWS, 32)), (2, 2, 2, 1), strict=True)),
         _padded(case("lengths 200, 60 and 120 of 200 in 4 splits, counted",
                      8, 200, 16, heads=(3, 1), tiles=(ROWS, 32), counted=True), 4, 200, 60, 120),
         _padded(draw.roomy_launch(rng, 3, 40, 16, tiles=(ROWS, 16)), 2, 40, 23, padding=None),
