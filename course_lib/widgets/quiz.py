@@ -134,7 +134,7 @@ def _option(option: Any) -> dict[str, Any]:
         raise ValueError(
             f"an option is (text, True or False, an explanation that is not empty), got {option!r}."
         )
-    if size is not None and not (is_number(size) and size >= 0):
+    if size is not None and not (is_number(size) and float(size) >= 0):
         raise ValueError(f"what an option comes to must be a number of at least 0, got {size!r}.")
     size = None if size is None else float(size)
     return {"text": text, "right": right, "explanation": str(explanation), "size": size}

@@ -52,7 +52,8 @@ def test_nothing_serious(mount, axe, look):
     elif name in ("Quiz", "Predict"):
         choices = page.locator("input")
         choices.first.check() if name == "Quiz" else choices.first.fill("3")
-        page.get_by_role("button").first.click()
+        if name != "Quiz":  # which is checked by the press
+            page.get_by_role("button").first.click()
     else:
         page.locator("input[type=range]").first.press("ArrowRight")
     assert severe(page, axe) == []

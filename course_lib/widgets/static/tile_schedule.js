@@ -136,6 +136,7 @@ function render({ model, el }) {
   const picture = stage(model, "schedule-picture", drawPicture, ...layers);
   const alone = s("g"), tallies = scene(alone); // on a phone the bars are a picture of their own, above the buttons that move them
   const tally = stage(model, "schedule-counts", (width, fs) => (tallies((add) => drawCounts(add, { x: 2, y: 1.4 * fs, w: width - 2, fs })), COUNTED * fs), alone);
+  tally.node.removeAttribute("data-fac-part"); // not always there, so nothing to point at
   picture.svg.addEventListener("click", (e) => e.target.dataset.at && put(model, { step: Number(e.target.dataset.at) }));
   const words = h("p", { class: "fac-stage-words fac-tile-words" }), finding = h("p", { class: "fac-finding" });
   const table = h("div", {});
