@@ -184,14 +184,18 @@ class EagerLedger(Ledger):
         self._least = least
         self._note_written(_tensors(given))
 
-    def look(self, reader: str, read: Any) -> None:
-        """Note in `unseen` who reads numbers that the ledger did not see being written."""
+    def look(self, reader: str, read: Any, least: int | None = None) -> None:
+        """Note in `unseen` who reads numbers that the ledger did not see being written.
+
+        ``least``: numbers of a tensor that is looked at, where that is fewer than `follow` said.
+        """
         if self._least is None:
             return
+        least = self._least if least is None else min(self._least, least)
         for tensor in _tensors(read):
             storage, seen = self._written.get(_key(tensor), (None, None))
             known = storage is not None and not storage.expired() and seen == _print_of(tensor)
-            if tensor.numel() >= self._least and not known:
+            if tensor.numel() >= least and not known:
                 self.unseen.append(reader)
 
     def _note_written(self, tensors: list[torch.Tensor]) -> None:

@@ -31,6 +31,7 @@ class View:
     itemsize: int
     gapless: bool  # every address between lo and hi is an element
     nested: bool  # strides nest, so an address has one index; not so for overlapping windows
+    expanded: tuple[int, ...] = ()  # axes of stride 0: their entries lie on each other
 
     @classmethod
     def of(cls, name: str, tensor: torch.Tensor) -> View:
@@ -44,12 +45,14 @@ class View:
             key=lambda axis: (-axis[0], -axis[1]),
         )
         axes = tuple((s, n, a) for s, n, a in widest_first if n > 1)
+        shape = enumerate(zip(tensor.stride(), tensor.shape, strict=True))
+        expanded = tuple(axis for axis, (stride, n) in shape if not stride and n > 1)
         below, nested, gapless = item, True, True  # what one step of the next wider axis covers
         for stride, size, _ in reversed(axes):
             nested, gapless = nested and stride >= below, gapless and stride == below
             below = stride * (size - 1) + below
         hi = lo + item + sum(stride * (size - 1) for stride, size, _ in axes)
-        return cls(name, lo, hi, axes, tensor.dim(), item, gapless, nested)
+        return cls(name, lo, hi, axes, tensor.dim(), item, gapless, nested, expanded)
 
     def holds(self, addresses: np.ndarray, width: int) -> np.ndarray:
         """Return for each address whether ``width`` bytes there are inside this tensor."""

@@ -108,6 +108,11 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
         )
     if outside.min() < view.lo:
         return f"print the offsets in program {program}: which of them are negative, and why?"
+    if view.expanded:
+        return (
+            f"axis {view.expanded[0]} of {name} has the stride 0, its entries lie on each other: "
+            "do these addresses use the strides that it has, or such as its sizes make?"
+        )
     steps = access.steps()
     if says := _one_axis_only(view, access) or _one_line_more(outside, access):
         return says
@@ -126,8 +131,8 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
             "the sizes, in how these addresses are worked out? If not, which of them is the mask "
             f"to leave out in program {program}?"
         )
-    if access.lanes.all():
-        return f"which of these addresses is a mask to leave out in program {program}?"
+    if len(outside) == access.ptrs.size:
+        return f"all of them lie outside: how is the first one worked out in program {program}?"
     fits = steps and all(n <= strides.get(step, 0) for step, n in steps)
     start = int(access.ptrs[access.lanes].astype(np.int64).min()) - view.lo
     if fits and len(steps) == 1 and len(strides) == 2 and steps[0][1] == strides[steps[0][0]]:
@@ -141,9 +146,13 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
     if len(outside) == access.lanes.sum():
         return (
             f"all that the mask lets through in program {program} lies outside, from element "
-            f"{start // item} on: how is that start worked out?"
+            f"{start // item} on: how is that start worked out, and does this program need them?"
         )
-    return f"which of these addresses is the mask to leave out in program {program}?"
+    mask = "a mask" if access.lanes.all() else "the mask"
+    return (
+        f"is one of these addresses worked out wrongly? If none is, which of them is {mask} to "
+        f"leave out in program {program}?"
+    )
 
 
 def _one_line_more(outside: np.ndarray, access: Access) -> str:

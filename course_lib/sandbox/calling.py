@@ -187,6 +187,11 @@ def _as_floats(result: Any) -> Any:
     return result
 
 
+# Numbers of a result that must have been seen being written: of a pool of pages a short sequence
+# is less than the smallest input. An error or a length may be made in Python.
+_RESULT = 32
+
+
 def _measured(
     function: Callable[..., Any],
     args: tuple[Any, ...],
@@ -205,7 +210,7 @@ def _measured(
             eager.follow((args, dict(kwargs)), least=size_of_smallest(args))
         result = function(*args, **kwargs)
     with contextlib.suppress(Exception):  # a result that cannot even be looked at
-        eager.look("the result", result)
+        eager.look("the result", result, least=_RESULT)
     return result, eager if books is None else books, eager.peak_bytes
 
 

@@ -80,7 +80,7 @@ SLIPS = {
     "too small": (6, "mended_total", [("tl.atomic_add(out,", "tl.store(out + tl.program_id(0),")],
                   "`out` has 1 element, and program (1, 0, 0) is at number 1: is `out` to be"),
     "no mask": (5, "vector_add", [("total, mask=mask", "total")],
-                "is a mask to leave out in program (4, 0, 0)?"),
+                "If none is, which of them is a mask to leave out in program (4, 0, 0)?"),
     "mask too long": (5, "vector_add", [("offsets < n ", "offsets < n + 1 ")],
                       "the last address that the mask lets through, and no other, lies outside:"),
     "empty": (8, "choose_tiles", [(">= 2] or left", ">= 2]")], "Next: nothing is left there:"),
