@@ -22,7 +22,9 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.misconceptions import (
     ALL_NAN,
     BASES,
+    BOUNDED,
     CLIPPED,
+    LEFT_OUT,
     NOT_THE_MAXIMUM,
     SAYS,
     STARTS_LOW,
@@ -298,6 +300,8 @@ OF_THE_LOOP = frozenset(
         "not divided by the sum",
         "the new tile is rescaled as well",
         BASES,
+        BOUNDED,
+        LEFT_OUT,
         "the scale is missing",
         "scaled twice",
         "the scale is upside down",
