@@ -87,10 +87,14 @@ Inputs = Mapping[str, Any]
 
 
 class Told(NamedTuple):
-    """What wrong numbers tell, and what is to be the same of them in every case."""
+    """What wrong numbers tell, and what is to be the same of them in every case.
+
+    ``always``: it is told of a number or a few, which no case but one of zeros may have right.
+    """
 
     mistake: Mistake
     of_all: Any = None
+    always: bool = False
 
 
 def leaves(result: Any, answer: Any, name: str = "the answer") -> Iterator[tuple[str, Any, Any]]:
@@ -134,12 +138,13 @@ def one_factor(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
     factor = told[0][1]
     which = " and ".join(name for name, _, _ in told)
     says = (
-        f"{which} is {factor:.4g} times what it should be, here, and wrong by one factor wherever it "
-        "is wrong. Which product or division is missing, or made twice?"
+        f"{which} {'are' if len(told) > 1 else 'is'} {factor:.4g} times what should stand there, "
+        "here, and other inputs are off by one factor as well: which product or division is "
+        "missing, or made twice?"
     )
     lone = any(one for _, _, one in told)
     same = (which, round(float(np.log(abs(factor))), 6) if lone else None, factor > 0)
-    return Told(_known("right but for one factor", says), same)
+    return Told(_known("right but for one factor", says), same, always=lone)
 
 
 def cut(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
@@ -217,7 +222,8 @@ def _moved(
     """Tell of pieces of ``d`` numbers, each of which is a piece of ``source``, and the wrong one."""
     near = 1e-3 * np.abs(truth[np.isfinite(truth)]).max(initial=0.0) if d > 1 else 0.0
     pieces, right, all_there = (x.reshape(-1, d) for x in (got, truth, source))
-    off = np.flatnonzero(~(np.abs(pieces - right) <= near).all(axis=1))
+    with np.errstate(invalid="ignore"):  # inf - inf
+        off = np.flatnonzero(~(np.abs(pieces - right) <= near).all(axis=1))
     if len(off) < 2 or not np.isfinite(all_there).all() or len(off) * all_there.size > 1 << 24:
         return None
     found = (np.abs(pieces[off][:, None] - all_there) <= near).all(axis=2)

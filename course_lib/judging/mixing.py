@@ -59,6 +59,8 @@ def can_mix(exercise: Exercise, case: Case) -> bool:
     parts = operand if isinstance(operand, list | tuple) else [operand]
     if not parts or not all(getattr(x, "ndim", 0) >= 2 and x.shape[-1] for x in parts):
         return False
+    if any("float" not in str(x.dtype) for x in parts):  # of whole numbers notes may be whole
+        return False
     return 2 <= sum(x.shape[-2] for x in parts) <= _MOST_CALLS * parts[0].shape[-1]
 
 
@@ -138,7 +140,8 @@ def _makes(weights: np.ndarray, values: np.ndarray, whole: np.ndarray) -> bool:
         values = np.repeat(values, whole.shape[-2] // values.shape[-3], axis=-3)
     try:
         flat = weights.ndim < values.ndim
-        made = (weights[..., None, :] @ values)[..., 0, :] if flat else weights @ values
+        with np.errstate(all="ignore"):
+            made = (weights[..., None, :] @ values)[..., 0, :] if flat else weights @ values
     except ValueError:
         return False
     scale = np.abs(whole).max(initial=0.0)
@@ -191,7 +194,7 @@ def told(mix: Mixed) -> Mistake | None:
     return _mistake(f"other {plural(b)} are seen than should be", what, seen | out, mix)
 
 
-FAINT = "what is small is left out"
+FAINT = "what lies far below the maximum is left out"
 ELSEWHERE = "weights meet other rows of V"
 
 

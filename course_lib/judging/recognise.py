@@ -322,16 +322,20 @@ def _by_numbers(
     places = dict(zip(exercise.names(failed.case), failed.case.args, strict=False))
     asked = [(ask, one) for ask in BY_NUMBERS if (one := ask(failed.result, failed.answer, places))]
     elsewhere, formula = 0, is_formula(failed.case)
+    cheap = all(map(_is_plain, failed.case.args))
     for case in exercise.cases(np.random.default_rng(1)) if asked else ():
         seen, result = Seen.of(exercise, case), run(case)
-        right = seen.is_right(result) if formula else seen.accepts(result)
-        if result is None or right or same(seen.answer, failed.answer):
+        if result is None or same(seen.answer, failed.answer):
+            continue
+        if seen.is_right(result) if formula else seen.accepts(result):
+            zero = (laid := flat(seen.answer)) is not None and not laid.numbers.any()
+            asked = [pair for pair in asked if zero or not pair[1].always]
             continue
         places = dict(zip(exercise.names(case), case.args, strict=False))
         more = [(ask, one, ask(result, seen.answer, places)) for ask, one in asked]
         asked = [(ask, one) for ask, one, other in more if other and other.of_all == one.of_all]
         elsewhere += 1
-        if not asked or (elsewhere >= _TO_BE_CERTAIN and not formula):
+        if not asked or (elsewhere >= _TO_BE_CERTAIN and not cheap):
             break
     return asked[0][1].mistake if asked and elsewhere else None
 
