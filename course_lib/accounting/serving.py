@@ -212,11 +212,15 @@ class Server:
 
 @dataclass(frozen=True)
 class Run:
-    """A whole simulation: its steps, and of each request the wait for its first token."""
+    """A whole simulation: its steps, and of each request the wait for its first token.
+
+    ``last``: when the last request came, got its first token, and had its answer.
+    """
 
     steps: tuple[Step, ...]
     waits: Mapping[int, float]
     seconds: float
+    last: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     @property
     def tokens_per_second(self) -> float:
@@ -259,7 +263,9 @@ def simulate(
             raise ValueError(f"after {MOST_STEPS} steps there are requests without an answer.")
         state = (server.waiting, server.running, server.free_pages)
         server.step(*policy(*state, budget=budget, page_size=page_size))
-    return Run(tuple(server.steps), server.waits, server.clock)
+    late = max(requests, key=lambda r: (r.arrival, r.id))
+    last = (late.arrival, late.arrival + server.waits[late.id], server.finished[late.id])
+    return Run(tuple(server.steps), server.waits, server.clock, last)
 
 
 def trace(

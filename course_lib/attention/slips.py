@@ -414,7 +414,7 @@ def streamed(
         l_sum = np.where(l_sum == 0, 1, l_sum)
     lse = slip.lse(m, l_sum)
     if slip.divide == "by lse":
-        o = o * np.exp(m - lse)
+        o = np.exp(s - lse) @ v  # lse may be infinite
     elif slip.divide not in ("never", "each"):
         o = o / l_sum
     o = o if slip.half_weights else np.where(faint, np.nan, o)

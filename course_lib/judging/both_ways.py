@@ -54,6 +54,19 @@ def _copy(o: Any) -> tuple[Any, Any]:
 _SMALL = 64  # numbers in the last input: such cases are gone through once more for each input
 
 
+def _o_of(answer: Any) -> Any:
+    return answer[0] if isinstance(answer, tuple) else answer
+
+
+def _once_more(
+    function: Any, leaves: list[Any], flags: Any, do: Any, gradients: tuple[Any, ...]
+) -> None:
+    """Ask of a small case that other ways back give the same gradients."""
+    if len(leaves) > 1 and leaves[-1].numel() <= _SMALL:
+        _twice(function, leaves, flags, do, gradients)
+        _each_alone(function, leaves, flags, do, gradients)
+
+
 def _each_alone(
     function: Any, leaves: list[Any], flags: Any, do: Any, gradients: tuple[Any, ...]
 ) -> None:
@@ -63,7 +76,7 @@ def _each_alone(
     for i, wanted in enumerate(gradients):
         inputs = [x.detach() for x in leaves]
         inputs[i].requires_grad_()
-        o = function.apply(*inputs, *flags)
+        o = _o_of(function.apply(*inputs, *flags))
         (alone,) = torch.autograd.grad(o, inputs[i], do, allow_unused=True)
         if not _alike(alone, wanted):
             raise RuntimeError(
@@ -79,7 +92,7 @@ def _twice(
     """Raise RuntimeError if a way back of 100 * do, or one of do after it, gives others."""
     import torch
 
-    o = function.apply(*leaves, *flags)
+    o = _o_of(function.apply(*leaves, *flags))
     # scaled, no more: a replay of the launches has to find out what this do was made of; and much,
     # for delta may be near 0
     larger = 100 * do
@@ -128,9 +141,8 @@ def _no_mask(function: Any, case: Case, held: int) -> None:
     leaves = [x.detach()[..., : x.shape[-2] // 2, :].contiguous() for x in case.args]
     before = _outside_torch(function)
     with EagerLedger() as ledger:
-        answer = function.apply(*(x.requires_grad_() for x in leaves), *case.kwargs.values())
+        o = _o_of(function.apply(*(x.requires_grad_() for x in leaves), *case.kwargs.values()))
         half = ledger.live_bytes
-    o = answer[0] if isinstance(answer, tuple) else answer
     if isinstance(o, torch.Tensor):
         half += _outside_torch(function, o) - before
     bits = math.prod(heads) * n_q * n_k
@@ -213,9 +225,7 @@ def there_and_back(function: Any, case: Case) -> Generator[Any, tuple[Any, ...],
     kept = _copy(o)
     gradients = torch.autograd.grad(o, leaves, do, allow_unused=True)
     _untouched(*kept)
-    if len(leaves) > 1 and leaves[-1].numel() <= _SMALL:
-        _twice(function, leaves, case.kwargs.values(), do, gradients)
-        _each_alone(function, leaves, case.kwargs.values(), do, gradients)
+    _once_more(function, leaves, case.kwargs.values(), do, gradients)
     return Observed(gradients, None, held)
 
 
@@ -271,4 +281,5 @@ def with_probes(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Ob
     kept = _copy(o)
     gradients = torch.autograd.grad(o, leaves, do, allow_unused=True)
     _untouched(*kept)
+    _once_more(function, leaves, case.kwargs.values(), do, gradients)
     return Observed((lse.detach(), *gradients, *probes), None, held)

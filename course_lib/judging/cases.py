@@ -155,6 +155,9 @@ def jumping(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any
     return in_eighths(q, k, v)
 
 
+WHOLE_NAME = "scores that jump, in whole tiles: for who begins with the last one, too"
+
+
 def masked(rng: Generator, n_q: int, n_k: int) -> np.ndarray:
     """Return a free mask (n_q, n_k), True where a key is seen: windows and holes, no staircase.
 

@@ -67,6 +67,7 @@ STARTS_LOW_SLIPS = tuple(f"start_{name}" for name, _ in LOW_NUMBERS)
 OTHER_STRIDES = "the strides of another tensor"
 STRIDES_EXCHANGED = "two strides are exchanged"
 ALL_NAN = "-inf makes NaN of everything"
+ZERO_AT_LEAST = "a maximum below 0 counts as 0"
 BASES = "base 2 and base e are mixed"
 BASES_SLIPS = tuple(name for name in SLIPS if name.startswith("base"))
 
@@ -115,7 +116,7 @@ _KNOWN = (
         "one_max_of_empty_rows",
     ),
     known(
-        "a maximum below 0 counts as 0",
+        ZERO_AT_LEAST,
         "the running maximum is never below 0 (does it start there?): where all scores are very "
         "negative, every exponential vanishes. Start at -inf.",
         "start_zero",
@@ -125,6 +126,7 @@ _KNOWN = (
         "no maximum is subtracted",
         "no maximum is subtracted before exp: large scores overflow.",
         *NO_MAXIMUM_SLIPS,
+        Misreading(loop=replace(SLIPS["no_max"], divide="by lse")),
     ),
     known(
         CLIPPED,
@@ -493,7 +495,10 @@ def order_matters(loop: Slip) -> bool:
 
 
 # P is made by exp(s - lse), of a wrong lse: asked for when none of those above explains it.
-_SELDOM = tuple(_other_loops(one, only=lambda loop: True, divide="by lse") for one in _LSE)
+_SELDOM = tuple(
+    _other_loops(one, only=lambda loop: True, divide="by lse")
+    for one in (*(one for one in _KNOWN if one.name in (ZERO_AT_LEAST, NOT_THE_MAXIMUM)), *_LSE)
+)
 
 # What other mistakes make as well, and loops that begin with the last tile, which is seldom done.
 _LAST = (

@@ -212,11 +212,15 @@ def _confirmed(
         while True:
             shown = [_explains(mistake, one) for one in tried[begun:] if _shows(mistake, one)]
             enough = shown[:_TO_BE_CERTAIN] == [True] * _TO_BE_CERTAIN
-            if enough or len(tried) - begun >= _MOST_TRIED or not (other := next(others, None)):
+            told = any(_explains(mistake, one) for one in tried if _tells(one))
+            if (enough and told) or len(tried) - begun >= _MOST_TRIED:
+                break
+            telling = (one for one in others if has_numbers(one.made_by(mistake).answer))
+            if not (other := next(telling if enough else others, None)):
                 break
             if (result := run(other.case)) is not None:  # an exception, say, is no evidence
                 tried.append(other.answered(result))
-        if enough and any(has_numbers(one.result) for one in tried if not one.passed):
+        if enough and told:
             as_much = (m for m in alike if all(_explains(m, one) for one in tried))
             return Named(next(as_much, mistake), certain=True)  # the one that is named first
         where = [tried[begun - 1], *(one for one in tried[begun:] if _shows(mistake, one))]
@@ -283,16 +287,14 @@ def _rounded_to(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
     """Return the precision to which this result was rounded, and those of two other cases too."""
     if not failed.case.args:  # a question: it is answered on paper
         return None
-    if _is_half(failed.result):
-        return None
     if numbers_in(failed.answer) < FEWEST_NUMBERS:
         return _rounded_together(exercise, failed, run)
-    if not (precision := _rounded(failed.result, failed.answer, failed.case.args)):
+    if not (precision := _rounded(failed, failed.result)):
         return None
     drawn = exercise.cases(np.random.default_rng(1))
     for case in islice((c for c in drawn if c.name != failed.case.name), _TO_BE_CERTAIN):
         seen, result = Seen.of(exercise, case), run(case)
-        if _rounded(result, seen.answer, case.args) != precision and not seen.accepts(result):
+        if _rounded(seen, result) != precision and not seen.accepts(result):
             return None
     return precision
 
@@ -397,15 +399,43 @@ def _is_half(result: Any) -> bool:
     return "16" in str(getattr(result, "dtype", ""))
 
 
-def _rounded(result: Any, answer: Any, inputs: Any) -> Precision | None:
-    """Return the precision to which a result was rounded, or some of several: others are right."""
-    if isinstance(result, tuple) and isinstance(answer, tuple) and len(result) == len(answer):
-        pairs = zip(result, answer, strict=True)
-        if off := [pair for pair in pairs if may_be_rounded(*pair, inputs)]:
-            if any(_is_half(one) for one, _ in off) and not any(map(_is_half, inputs)):
+def _rounded(seen: Seen, result: Any) -> Precision | None:
+    """Return the precision to which a result was rounded, or some of several: others are right.
+
+    What is handed in as half says nothing, unless the inputs are as short.
+    """
+    answer, inputs = seen.answer, seen.case.args
+    several = isinstance(result, tuple) and isinstance(answer, tuple)
+    pairs = [*zip(result, answer, strict=False)] if several else [(result, answer)]
+    off = [pair for pair in pairs if may_be_rounded(*pair, inputs)]
+    if not off or (any(_is_half(one) for one, _ in off) and not any(map(_is_half, inputs))):
+        return None
+    results, answers = map(list, zip(*off, strict=True))
+    return rounded(results, answers, inputs) or _input_rounded(seen, result)
+
+
+def _input_rounded(seen: Seen, result: Any) -> Precision | None:
+    """Return the precision in which one input, taken so, explains all but a hundredth of errors.
+
+    They need not be errors of all kinds: of few values each error is the same in many rows.
+    """
+    got, truth = flat(result), flat(seen.answer)
+    args = seen.case.args
+    short: tuple[tuple[Precision, Any], ...] = (("single", np.float32), ("half", np.float16))
+    for precision, dtype in short:
+        for i, x in enumerate(args):
+            if not isinstance(x, np.ndarray) or x.dtype != np.float64:
+                continue
+            with np.errstate(over="ignore"):
+                read = [*args[:i], x.astype(dtype).astype(x.dtype), *args[i + 1 :]]
+            made = seen.exercise.answer(seen.exercise.truth(*read, **seen.case.kwargs))
+            there = flat(made)
+            if got is None or truth is None or there is None or got.words != there.words:
                 return None
-            result, answer = map(list, zip(*off, strict=True))
-    return rounded(result, answer, inputs)
+            off, left = (float(np.abs(got.numbers - x.numbers).max()) for x in (truth, there))
+            if left < off / 100:
+                return precision
+    return None
 
 
 def _rounded_together(
@@ -450,6 +480,11 @@ def _share(mistake: Mistake, seen: Seen) -> float:
     if _explains(mistake, seen):
         return float(not seen.passed)
     return seen.share_explained(seen.made_by(mistake))
+
+
+def _tells(seen: Seen) -> bool:
+    """Whether a wrong result has numbers: many mistakes make NaN alone."""
+    return not seen.passed and has_numbers(seen.result)
 
 
 def _shows(mistake: Mistake, seen: Seen) -> bool:

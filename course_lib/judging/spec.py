@@ -108,6 +108,16 @@ class Mistake:
         """Return one mistake, made in several ways."""
         return tuple(cls(*one) for one in ways(name, says, *models))
 
+    @classmethod
+    def table(cls, *rows: tuple[Any, ...]) -> tuple[Mistake, ...]:
+        """Return the mistakes of a table, whose rows are (name, what to tell, *models)."""
+        return tuple(cls(*one) for one in table(*rows))
+
+
+def table(*rows: tuple[Any, ...]) -> tuple[tuple[str, str, Any], ...]:
+    """Return (name, what to tell, way) for each way of rows (name, what to tell, *ways)."""
+    return tuple(one for row in rows for one in ways(*row))
+
 
 def ways(name: str, says: str, *wrong: Wrong) -> tuple[tuple[str, str, Wrong], ...]:
     """Return the name of a mistake and what to tell of it, with each of the ways to make it."""

@@ -135,7 +135,8 @@ def resembles(result: Any, wrong: Any, expected: Any) -> bool:
     ``result`` must be explained: equal to ``wrong`` there, and not to ``expected``. Where only
     one of the two is NaN (a mistake guarded against it, say) neither may be right: a mistake
     that ruins everything does not explain one bad row among good ones. A number that is infinite
-    in one of them is so in both. A lone number that is NaN in ``wrong`` may be anything.
+    in one of them is so in both. A lone number that is NaN in ``wrong`` may be anything. An answer
+    without a number says nothing of those that ``wrong`` has, nor the other way round.
     """
     result, wrong, expected = flat(result), flat(wrong), flat(expected)
     if result is None or wrong is None or expected is None or result.words != wrong.words:
@@ -144,7 +145,7 @@ def resembles(result: Any, wrong: Any, expected: Any) -> bool:
     if wrong.words != expected.words:
         return bool(near.all())
     here, there = np.isfinite(result.numbers), np.isfinite(wrong.numbers)
-    if not near[here & there].all():
+    if not near[here & there].all() or here.any() != there.any():
         return False
     wrong_is_right = _near(wrong, expected)
     infinite = np.isinf(result.numbers) | np.isinf(wrong.numbers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,11 @@ def number(value: float, unit: str) -> str:
     whole = (float(value).is_integer() or abs(value) >= 1000) and abs(value) < 1e7
     text = f"{value:,.0f}" if whole else f"{value:.3g}"
     return f"{text} {unit}".strip()
+
+
+def bar_width(size: float, sizes: Iterable[float]) -> float:
+    """Return how long an option's bar is, in percent: the longest is 70, for words stand behind."""
+    return 70 * size / (max(sizes) or 1)
 
 
 def said(value: Any, unit: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from course_lib.style.palette import hex_of
 from course_lib.style.tokens import SHEET
-from course_lib.widgets.asking import is_number, rich, said
+from course_lib.widgets.asking import bar_width, is_number, rich, said
 
 _TRUTH, _GUESS, _LINE = "currentColor", hex_of("hand"), hex_of("other")
 _WORDS = f"color-mix(in srgb, {_GUESS} 55%, currentColor)"
@@ -151,7 +151,7 @@ class Comparison:
         """Return what an option comes to as a bar of one scale; "" where nothing is known."""
         if option not in self.sizes:
             return ""
-        share = 70 * self.sizes[option] / max(self.sizes.values())
+        share = bar_width(self.sizes[option], self.sizes.values())
         bar = f"flex:none;height:10px;width:{share:.1f}%;min-width:2px;"
         bar += f"background:{_TRUTH if happened else _LINE}"
         return (

@@ -27,7 +27,7 @@ from course_lib.widgets.base import CourseWidget, static_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Option = tuple[str, bool, str]
+Option = tuple[str, bool, str] | tuple[str, bool, str, float]
 
 
 class Quiz(CourseWidget):
@@ -35,10 +35,11 @@ class Quiz(CourseWidget):
 
     Args:
         question: the text; `backticks` mark code.
-        options: ``(text, right, explanation)`` each, one or several of them right.
+        options: ``(text, right, explanation)`` each, one or several of them right. A fourth part
+            is what the option comes to, a number in ``unit``: after an answer it is a bar.
         answer: the number, where there are no options.
         tolerance: how far off still counts, relative to the answer (absolute where it is 0).
-        unit: shown behind the number.
+        unit: shown behind the number, or behind those of the options.
         explanation: of the number.
 
     Raises:
@@ -102,10 +103,11 @@ class Quiz(CourseWidget):
     def fallback_html(self, picture: bool | None = None) -> str:
         """Return the question with every answer and its explanation folded away."""
         if self.options:
-            items = [(o["text"], o["right"], o["explanation"]) for o in self.options]
             answers = "".join(
-                f"<li>{'✓' if right else '✗'} <strong>{rich(text)}</strong> {rich(why)}</li>"
-                for text, right, why in items
+                f"<li>{'✓' if o['right'] else '✗'} <strong>{rich(o['text'])}</strong> "
+                f"{'' if o['size'] is None else number(o['size'], self.unit) + ': '}"
+                f"{rich(o['explanation'])}</li>"
+                for o in self.options
             )
             answers = f"<ul>{answers}</ul>"
         else:
@@ -125,11 +127,14 @@ class Quiz(CourseWidget):
 
 def _option(option: Any) -> dict[str, Any]:
     try:
-        text, right, explanation = option
+        text, right, explanation, size = option if len(option) == 4 else (*option, None)
     except (TypeError, ValueError):
         raise ValueError(f"an option is (text, right, explanation), got {option!r}.") from None
     if not isinstance(right, bool) or not isinstance(text, str) or not str(explanation).strip():
         raise ValueError(
             f"an option is (text, True or False, an explanation that is not empty), got {option!r}."
         )
-    return {"text": text, "right": right, "explanation": str(explanation)}
+    if size is not None and not (is_number(size) and size >= 0):
+        raise ValueError(f"what an option comes to must be a number of at least 0, got {size!r}.")
+    size = None if size is None else float(size)
+    return {"text": text, "right": right, "explanation": str(explanation), "size": size}

@@ -106,18 +106,20 @@ def serve_everywhere(
 
 
 def condense(run: Run, pool: int) -> Condensed:
-    """Return a run in few numbers: its speed, waits and waste, and its memory over time.
+    """Return a run in few numbers: its speed, waits and waste, its memory and its queue over time.
 
-    ``needed`` and ``held`` are whole percents of the pool, averages over `BINS` equal times.
+    ``needed`` and ``held`` are whole percents of the pool, ``waiting`` is how many requests wait:
+    averages over `BINS` equal times. ``last``: when the last request came, got its first token and
+    had its answer. ``aboard``: how many the first step began with.
     """
     edges = np.linspace(0, run.seconds, BINS + 1)
     begins = np.array([step.at for step in run.steps])
     lasts = np.diff([*begins, run.seconds])
 
-    def averages(rows: Iterable[int]) -> list[int]:
-        so_far = np.concatenate([[0], np.cumsum(np.fromiter(rows, float) * lasts)])
+    def averages(counts: Iterable[int], most: int, whole: int) -> list[int]:
+        so_far = np.concatenate([[0], np.cumsum(np.fromiter(counts, float) * lasts)])
         at_edges = np.interp(edges, [*begins, run.seconds], so_far)
-        return np.rint(100 * np.diff(at_edges) / np.diff(edges) / pool).astype(int).tolist()
+        return np.rint(most * np.diff(at_edges) / np.diff(edges) / whole).astype(int).tolist()
 
     return {
         "speed": round(run.tokens_per_second),
@@ -126,8 +128,11 @@ def condense(run: Run, pool: int) -> Condensed:
         "step": round(1000 * max((s.seconds for s in run.steps if s.decode), default=0), 1),
         "wasted": round(100 * run.wasted),
         "out": sum(len(step.preempted) for step in run.steps),
-        "needed": averages(step.rows for step in run.steps),
-        "held": averages(step.room for step in run.steps),
+        "needed": averages((step.rows for step in run.steps), 100, pool),
+        "held": averages((step.room for step in run.steps), 100, pool),
+        "waiting": averages((step.waiting for step in run.steps), 1, 1),
+        "last": [round(time, 3) for time in run.last],
+        "aboard": run.steps[0].running,
     }
 
 
@@ -151,7 +156,7 @@ class ServerMemory(CourseWidget):
     _esm = static_text("tokens.js", "common.js", "handles.js", "server_memory.js")
     _css = static_text("tokens.css", "common.css", "handles.css", "server_memory.css")
     parts = ("server-lanes",)
-    height_px = 740
+    height_px = 810
 
     pages = traitlets.Int(64).tag(sync=True)
     every = traitlets.Int(20).tag(sync=True)
@@ -197,9 +202,10 @@ class ServerMemory(CourseWidget):
     def to_table(self) -> str:
         """Return what the runs come to, as text."""
         runs = self.runs()
+        came = next(iter(runs.values()))["last"][0]
         lines = [
             f"{REQUESTS} requests, one every {self.every} ms, prompts up to {self.prompt} tokens, "
-            f"{self.pages} pages of {PAGE_SIZE} rows (simulated, 8 billion weights on an H100)",
+            f"{self.pages} pages of {PAGE_SIZE} rows; the last comes at {came:.2f} s (simulated, 8 billion weights on an H100)",
             f"{'':28}" + "".join(f"{name:>{WIDE}}" for name in runs),
         ]
         for fact, unit, what in FACTS:
@@ -218,6 +224,7 @@ class ServerMemory(CourseWidget):
                          hatch="////", edgecolor=hex_of("other"), linewidth=0)  # fmt: skip
             panel.stairs(run["needed"], edges, fill=True, color=hex_of("flash"))
             panel.axhline(100, color=PAGE_INK, linestyle=":", linewidth=2)
+            panel.axvline(run["last"][0], color=PAGE_INK, linestyle="--")  # the last request comes
             panel.set(ylim=(0, 108), ylabel="% of the pool", yticks=[0, 50, 100])
             panel.set_title(f"{name}: {run['speed']:,} tokens a second", loc="left")
         np.atleast_1d(axes)[-1].set_xlabel("seconds, by the cost model")

@@ -428,6 +428,10 @@ draw_regimes()
 # line. *Times faster* is 4.6 at N = 8192. (At 16384 it is 3.3: why, we did not measure.)
 
 # %% quiz-short
+from course_lib.accounting.traffic import time_bounds
+
+flops_128 = attention_flops(128, 128, 128, heads=8)
+at_128 = time_bounds(flops_128, eager_six_trips.bytes(n=128, d=128, heads=8), 4, H100)  # seconds
 Quiz(
     "Which change would help eager attention most at N = 128 (8 heads, d = 128, on an H100)?",
     options=[
@@ -435,15 +439,23 @@ Quiz(
             "A kernel that moves half the bytes",
             False,
             "The bytes take under 1 µs of at least 20 µs.",
+            at_128["traffic_s"] * 1e6,
         ),
-        ("A GPU with twice the FLOP/s", False, "The FLOPs take 0.07 µs of at least 20 µs."),
+        (
+            "A GPU with twice the FLOP/s",
+            False,
+            "The FLOPs take 0.07 µs of at least 20 µs.",
+            at_128["arithmetic_s"] * 1e6,
+        ),
         (
             "Fewer kernel launches",
             True,
             "Four launches of 5 µs: 20 µs. Batching (one kernel for many calls) and CUDA graphs "
             "(many launches recorded, started as one) both do this.",
+            at_128["overhead_s"] * 1e6,
         ),
     ],
+    unit="µs at least",
 )
 
 # %% fusion [markdown]

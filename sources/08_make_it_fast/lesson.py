@@ -458,10 +458,16 @@ Quiz(
 Quiz(
     "Batch 1, 8 heads, N = 1024, tiles of 128 queries: 64 programs on 132 SMs. What helps?",
     options=[
-        ("Tiles of 256 queries.", False, "32 programs: even fewer desks are busy."),
-        ("Tiles of 64 queries.", True, "128 programs fill 128 SMs. K is loaded twice as often."),
-        ("More stages.", False, "They shorten the waiting of an SM that works."),
+        ("Tiles of 256 queries.", False, "32 programs: even fewer desks are busy.", 8 * 1024 / 256),
+        (
+            "Tiles of 64 queries.",
+            True,
+            "128 programs fill 128 SMs. K is loaded twice as often.",
+            8 * 1024 / 64,
+        ),
+        ("More stages.", False, "They shorten the waiting of an SM that works.", 8 * 1024 / 128),
     ],
+    unit="programs",
 )
 
 # %% next [markdown]

@@ -276,7 +276,8 @@ p_paged
 # %% instrument [markdown]
 # ## The instrument: three policies, one clock
 #
-# Full is what is needed, striped what is held for nothing, dotted the pool. Under *more*: the
+# Full is what is needed, striped what is held for nothing, dotted the pool. Who waits hangs below
+# each lane, and the last request to come is traced: how long it waits, and when it is done. Under *more*: the
 # *longest first-token wait* is how long the unluckiest request waited for its first token, the
 # *longest step for a token* the longest step in which somebody's answer was computed, and *times
 # thrown out* is how often a request lost its pages before it had ended.

@@ -21,9 +21,12 @@ from typing import Any
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from course_lib import demo, lessons, widgets
+from course_lib.accounting.hardware import gpu
+from course_lib.accounting.traffic import attention_flops, eager_six_trips, time_bounds
 from course_lib.authoring.html_page import page as lesson_page
 from course_lib.progress_view import path_html
 from course_lib.widgets.base import CourseWidget, standalone_page
+from course_lib.widgets.page_table import EXAMPLES
 
 ROOT = Path(__file__).parents[2]
 WIDTHS = (480, 1280, 1920)
@@ -34,18 +37,28 @@ _LINES = ("line 1: `q @ k.T`", "line 2: scale and softmax", "line 3: `weights @ 
 _MOST = "At large N, which line moves the most bytes?"
 _FACTOR = "N = 4096, d = 128. How many times the fewest possible bytes does naive attention move?"
 _TIME = "Which change would help eager attention most at N = 128 (8 heads, d = 128, on an H100)?"
-_QUIZ = [
+_BOUNDS = time_bounds(
+    attention_flops(128, 128, 128, 8), eager_six_trips.bytes(n=128, d=128, heads=8), 4, gpu("H100")
+)
+_QUIZ: list[tuple[str, bool, str, float]] = [
     (
         "A kernel that moves half the bytes",
         False,
         "The bytes take under 1 µs of at least 20 µs.",
+        _BOUNDS["traffic_s"] * 1e6,
     ),
-    ("A GPU with twice the FLOP/s", False, "The FLOPs take 0.07 µs of at least 20 µs."),
+    (
+        "A GPU with twice the FLOP/s",
+        False,
+        "The FLOPs take 0.07 µs of at least 20 µs.",
+        _BOUNDS["arithmetic_s"] * 1e6,
+    ),
     (
         "Fewer kernel launches",
         True,
         "Four launches of 5 µs: 20 µs. Batching (one kernel for many calls) and CUDA graphs "
         "(many launches recorded, started as one) both do this.",
+        _BOUNDS["overhead_s"] * 1e6,
     ),
 ]
 
@@ -104,6 +117,15 @@ def timed() -> widgets.RooflineChart:
     return chart
 
 
+def full_blocks() -> widgets.PageTable:
+    """Return the pages of lesson 11 after one request more, for which there is no block."""
+    start = EXAMPLES["start"]
+    frame = dict(start["frame"], wrote=["E", 10, 0])
+    frame["tables"], frame["lengths"] = {**frame["tables"], "E": [10]}, {**frame["lengths"], "E": 1}
+    operations = [*start["operations"], ["append", "E", 1]]
+    return widgets.PageTable(operations=operations, frame=frame, chosen="B")
+
+
 def half_way() -> str:
     """Return the path of `progress` with three lessons done."""
     done = [e.id for e in lessons.all_exercises() if e.lesson < 4]
@@ -129,14 +151,15 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "KVCacheCalculator": lambda: widgets.KVCacheCalculator(),
     "PageTable": lambda: widgets.PageTable(chosen="C"),
     "PageTable-copy": lambda: widgets.PageTable.example("copy", chosen="D"),
+    "PageTable-full": lambda: full_blocks(),
     "ServerMemory": lambda: widgets.ServerMemory(),
     "Predict-number": lambda: widgets.Predict("shots", _FACTOR, unit="x", least=1),
     "Predict-number-after": guessed_factor,
     "Predict-cards": lambda: widgets.Predict("shots-c", _MOST, options=_LINES),
     "Predict-cards-after": guessed_line,
-    "Quiz": lambda: widgets.Quiz(_TIME, _QUIZ),
-    "Quiz-after": lambda: answered(widgets.Quiz(_TIME, _QUIZ)),
-    "Quiz-right": lambda: answered(widgets.Quiz(_TIME, _QUIZ), 2),
+    "Quiz": lambda: widgets.Quiz(_TIME, _QUIZ, unit="µs at least"),
+    "Quiz-after": lambda: answered(widgets.Quiz(_TIME, _QUIZ, unit="µs at least")),
+    "Quiz-right": lambda: answered(widgets.Quiz(_TIME, _QUIZ, unit="µs at least"), 2),
     "progress": half_way,
     "peak_memory": lambda: demo.peak_memory().to_figure(),
 }

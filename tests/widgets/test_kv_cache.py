@@ -109,10 +109,13 @@ def test_weights_and_bricks_take_the_area_that_they_take_of_the_memory(mount, wi
 @pytest.mark.parametrize("width", [480, 1280])
 def test_each_way_to_keep_the_cache_says_what_it_keeps(mount, width):
     cache = KVCacheCalculator(window=512)
-    shown = mount(cache, width=width).locator("[data-fac-part=kv-variants]").text_content()
+    variants = mount(cache, width=width).locator("[data-fac-part=kv-variants]")
+    shown, fits = variants.text_content(), variants.locator(".fac-kv-fit").all_text_contents()
     for name in VARIANTS:
         assert cache.says(name) in shown
-        assert f"{cache.requests(name)} fit" in shown
+    assert sorted(fits) == sorted(str(cache.requests(name)) for name in VARIANTS)
+    heads = variants.locator(".fac-t-soft").all_text_contents()
+    assert heads == ["fit" if width == 480 else "requests that fit", "size of one request"]
     assert "only the last 512 keys are kept" in shown
 
 
@@ -215,3 +218,21 @@ def test_no_request_is_torn_where_the_rows_can_be_chosen_so(mount, n):
     for _, w, _ in boxes:
         assert w / brick == pytest.approx(round(w / brick), abs=1e-3)
     assert sum(round(w / brick) for _, w, _ in boxes) == cache.requests()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("dark", [False, True])
+def test_only_the_first_request_is_in_full_colour_and_gaps_part_them(mount, dark):
+    """64 stripes of green and pink, side by side, made the eye swim."""
+    page = mount(KVCacheCalculator(), width=1280, dark=dark, reduced=True)
+    paint = "n => getComputedStyle(n).fill"
+    for name in "kv":
+        first = page.locator(f".fac-kv-first-{name}")
+        assert first.count() == 1
+        quiet = page.locator(f".fac-stage > g > .fac-fill-{name}").first
+        assert first.evaluate(paint) != quiet.evaluate(paint)
+    brick = page.locator(".fac-kv-asked").evaluate("n => n.getBBox().width")
+    assert page.locator(".fac-kv-first-k").evaluate("n => n.getBBox().width") == pytest.approx(
+        brick
+    )
+    assert float(page.locator(".fac-kv-edges").get_attribute("stroke-width")) >= 3

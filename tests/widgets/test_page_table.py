@@ -280,8 +280,8 @@ def test_the_arrow_of_a_copy_goes_from_slot_0_to_slot_0(mount, width):
     path = page.locator(".fac-pages-copy").get_attribute("d")
     ends = [float(x) for x in re.findall(r"[MH]([\d.]+)", path)]
     pages = page.locator(".fac-pages-mine").get_attribute("d")  # B's: 3 and 4, which begins a row
-    wide = float(re.search(r"h([\d.]+)", pages)[1])
-    assert ends == pytest.approx([1 + wide / 32, 1 + wide + wide / 32], abs=1)
+    wide, left = float(re.search(r"h([\d.]+)", pages)[1]), float(re.findall(r"M([\d.]+)", pages)[1])
+    assert ends == pytest.approx([left + wide / 32, left + wide + wide / 32], abs=1)
 
 
 @pytest.mark.browser
@@ -315,13 +315,14 @@ def test_the_chosen_request_is_outlined_in_its_table_and_the_arrow_lies_on_no_pa
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_the_title_says_what_is_empty_and_follows_the_size_of_a_page(mount, width):
+def test_the_title_says_what_the_same_slots_have_left_and_follows_the_size_of_a_page(mount, width):
+    """That both sides hold the same slots is the point, and was said nowhere."""
     page = mount(PageTable(lengths=LENGTHS, reserve=1024), width=width, reduced=True)
     title = page.locator(".fac-finding")
-    said = "Pages leave {} % of the held slots empty, one block each 82 %"
-    assert title.inner_text() == said.format("3.8")
+    said = "The same 4096 slots: pages have {} free for a new request, blocks are full"
+    assert title.inner_text() == said.format(4096 // 16 - 49)
     page.get_by_label("slots per page").first.press("End")
-    assert title.inner_text() == said.format("16")
+    assert title.inner_text() == said.format(4096 // 64 - 14)
     bars = page.locator(".fac-stage text").filter(has_text="slots held").all_text_contents()
     assert [re.search(r"\((.*?)\)", text)[1] for text in bars] == ["16 %", "82 %"]
 
@@ -382,4 +383,54 @@ def test_both_ways_say_what_they_hold_in_the_same_words(mount, width):
     said = page.locator(".fac-stage text").all_text_contents()
     assert "49 × 16 = 784 slots held, 30 empty (3.8 %); 207 pages free" in said
     assert "4 × 1024 = 4096 slots held, 3342 empty (82 %)" in said
-    assert any(text.startswith("In one block of 1024 each") for text in said)
+    assert "4096 slots, pages of 16" in said
+    assert any(text.startswith("4096 slots, blocks of 1024") for text in said)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_a_request_that_pages_take_and_blocks_refuse_stands_before_their_pool(mount, width):
+    page = mount(PageTable(chosen="C"), width=width, reduced=True)
+    size = "ns => ns.map(n => [n.getBBox().width, n.getBBox().height].map(Math.round))"
+    pools = page.locator(".fac-pages-pool")
+    assert pools.all_text_contents() == ["256 slots"] * 2
+    assert len({tuple(pool) for pool in pools.evaluate_all(size)}) == 1, "pools of the same size"
+    assert "6 free for a new request, blocks are full" in page.inner_text(".fac-finding")
+    assert page.locator(".fac-pages-refused").count() == 0
+    press(page, "a new request")
+    assert frame_of(page)["tables"]["E"] == [10]
+    assert "blocks have no room for E" in page.inner_text(".fac-finding")
+    refused = page.locator(".fac-pages-refused").bounding_box()
+    pool = pools.last.bounding_box()
+    assert refused["y"] >= pool["y"] + pool["height"] - 2
+    text = page.locator(".fac-stage").text_content()
+    assert "✗ full: E must wait for 64 slots" in text
+    assert "4 × 64 = 256 slots held" in text, "no more than there are"
+    press(page, "choose A")
+    press(page, "end A")
+    assert page.locator(".fac-pages-refused").count() == 0, "E has A's block"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_a_line_goes_from_each_place_of_the_table_to_its_page(mount, width):
+    page = mount(PageTable(chosen="B"), width=width, reduced=True)
+    ends = page.locator(".fac-pages-way-end").evaluate_all(
+        "ns => ns.map(n => [+n.getAttribute('cx'), +n.getAttribute('cy')])"
+    )
+    outline = page.locator(".fac-pages-mine").get_attribute("d")
+    mine = [[float(x) for x in box] for box in re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)", outline)]
+    assert len(ends) == len(mine) == 3
+    for x, y in ends:
+        assert any(left < x < left + wide and abs(y - top) < 1 for left, top, wide in mine)
+    page.locator(".fac-stage title", has_text="choose C").locator("..").click()
+    assert page.locator(".fac-pages-way-end").count() == 2
+
+
+@pytest.mark.browser
+def test_the_newest_token_keeps_its_owner_s_colour(mount):
+    page = mount(PageTable(), reduced=True)
+    tip = page.locator(".fac-pages-tip")
+    assert tip.evaluate("n => getComputedStyle(n).fill") == "none"
+    page = mount(PageTable.example("copy"), reduced=True)
+    assert "page 3 is shared, and counted once" in page.locator(".fac-stage").text_content()

@@ -209,3 +209,46 @@ def test_a_mark_moves_no_answer(mount, width):
         assert len(left) == (4 if tries == 1 else 6)
         assert max(left) - min(left) <= 1
     assert page.locator(".fac-how").inner_text() == "Right, after 2 tries."
+
+
+@pytest.mark.browser
+def test_what_the_options_come_to_are_bars_of_one_scale_once_it_is_solved(mount):
+    """20 µs against 0.8 and 0.07 were told in prose. One wrong answer does not tell the others."""
+    sized = [(*option, size) for option, size in zip(OPTIONS, (0.783, 20, 0.0679), strict=True)]
+    quiz = Quiz("Which?", sized, unit="µs")
+    assert "20 µs" in quiz.fallback_html()
+    page = mount(quiz)
+    bars = page.locator(".fac-size")
+    assert bars.count() == 0
+    page.get_by_label("q @ k.T").check()
+    assert bars.all_inner_texts() == ["0.783 µs"]
+    page.get_by_label("softmax").check()
+    assert bars.all_inner_texts() == ["0.783 µs", "20 µs", "0.0679 µs"]
+    small, large, _ = [bar.bounding_box()["width"] for bar in page.locator(".fac-size i").all()]
+    assert small / large == pytest.approx(0.783 / 20, rel=0.05)
+    with pytest.raises(ValueError, match="comes to"):
+        Quiz("Which?", [("a", True, "A.", -1)])
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("dark", [False, True])
+def test_wrong_and_right_differ_in_more_than_colour_and_their_mark_in_no_letter(mount, dark):
+    """The letter and its mark spilled out of their column; wrong was grey and looked disabled."""
+    quiz = Quiz("Which?", OPTIONS)
+    quiz.chosen, quiz.tries = [1], 1
+    page = mount(quiz, dark=dark, reduced=True)
+    look = """(card) => ['::before', '::after'].flatMap((part) => {
+        const style = getComputedStyle(card, part);
+        return [style.content, style.width, style.marginLeft];
+    }).concat(getComputedStyle(card.closest('.fac-option')).outlineStyle,
+        getComputedStyle(card.closest('.fac-option')).backgroundColor,
+        getComputedStyle(card.children[1]).fontWeight)"""
+    cards = page.locator(".fac-card")
+    plain, right = cards.nth(0).evaluate(look), cards.nth(1).evaluate(look)
+    page.evaluate("facModel.set('chosen', [0]), facModel.set('tries', 2)")
+    wrong = cards.nth(0).evaluate(look)
+    assert plain[:3] == wrong[:3] == right[:3], "the letters stand in their column"
+    assert [plain[3], wrong[3], right[3]] == ["none", '"✗"', '"✓"']
+    assert {wrong[6], right[6]} == {"dashed", "solid"}
+    assert len({plain[7], wrong[7], right[7]}) == 3, "each has its ground"
+    assert wrong[8] != right[8]

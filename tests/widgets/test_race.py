@@ -564,9 +564,46 @@ def test_nothing_on_the_picture_lies_on_anything_else(mount):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_the_slider_of_the_bytes_has_a_name_at_every_width(mount, width):
+def test_the_slider_is_the_tapes_ruler_and_play_stands_below_it(mount, width):
+    """Tape and slider were two rulers that did not line up; on a phone Play was 700 px away."""
     page = mount(Race(n=1024), width=width)
-    assert page.get_by_text("bytes moved", exact=True).is_visible()
+    assert "0 bytes" in drawn(page), "the slider has a name at every width"
+    for at in (0.0, 0.3, 1.0):
+        page.evaluate(f"facModel.set('at', {at})")
+        tape = page.locator(".fac-race-scrub").last.bounding_box()
+        slider = page.get_by_label("Tape", exact=True).bounding_box()
+        thumb = 16  # pixels, Chromium's
+        middle = slider["x"] + thumb / 2 + at * (slider["width"] - thumb)
+        assert middle == pytest.approx(tape["x"] + at * tape["width"], abs=1.5)
+        below = slider["y"] - tape["y"] - tape["height"]
+        assert -4 <= below < 12
+        play = page.locator(".fac-race-go").bounding_box()
+        assert play["y"] - slider["y"] < 60
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_naives_trips_over_s_lie_at_its_edge_as_flashs_reads_do(mount, width):
+    """Four trips were a text beside a square that was full after the first."""
+    page = mount(Race(1024, 128, 128, 128, at=0.0), width=width)
+    stripes = """() => { const [s] = [...document.querySelectorAll('.fac-race-edge')].slice(4);
+      const b = s.getBBox(), canvas = document.querySelector('.fac-race-laid');
+      const k = canvas.width / canvas.clientWidth, g = canvas.getContext('2d');
+      return [0, 1, 2, 3].map((i) => { const { data } = g.getImageData(
+          (b.x + b.width + 2 + 5 * i) * k, b.y * k, 2 * k, b.height * k);
+        return data.filter((x, j) => j % 4 === 3 && x > 100).length / (data.length / 4); }); }"""
+    ended = {}
+    for at in (0.2, 0.4, 0.7, 1.0):
+        page.evaluate(f"facModel.set('at', {at})")
+        page.wait_for_timeout(60)
+        ended[at] = page.evaluate(stripes)
+    assert ended[0.2] == [0, 0, 0, 0], "the first trip is the square"
+    assert 0.1 < ended[0.4][0] < 0.9
+    assert ended[0.7][0] > ended[0.4][0]
+    assert min(ended[1.0][:3]) > 0.7
+    assert ended[1.0][3] == 0, "four trips in all"
+    assert "4 of 4 trips" in drawn(page)
 
 
 @pytest.mark.browser

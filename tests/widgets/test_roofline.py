@@ -339,3 +339,51 @@ def test_the_name_of_the_slope_is_on_no_arrow(mount, width):
 
 def test_every_model_of_the_chart_exists():
     assert {model for model, _, _ in (*POINTS.values(), *DIAL.values())} <= set(MODELS)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_roof_has_one_shape_or_the_zoom_is_shown(mount, width):
+    """Four states had four windows: the same roof was flat in one and steep in another."""
+    timed = RooflineChart(n=8192, d=128, heads=8)
+    timed.add_measurement("eager, measured", intensity=42.4, tflops=75)
+    timed.add_measurement("flash, measured", intensity=4218, tflops=345)
+    shapes = {}
+    charts = {"kernels": RooflineChart(), "dial": RooflineChart(view="dial"), "timed": timed}
+    for name, chart in {**charts, "rungs": rungs()}.items():
+        page = mount(chart, width=width, again=True)
+        shapes[name] = page.locator(".fac-roof-line").get_attribute("points")
+        assert page.locator(".fac-roof-map").count() == (shapes[name] != shapes["kernels"]), name
+    assert shapes["dial"] == shapes["kernels"]
+    assert (shapes["timed"] == shapes["kernels"]) == (width == 1280)
+    seen, map_ = (page.locator(f".fac-roof-{name}").bounding_box() for name in ("seen", "map"))
+    assert map_["x"] - 1 <= seen["x"]
+    assert seen["x"] + seen["width"] <= map_["x"] + map_["width"] + 2
+    assert seen["width"] * seen["height"] < map_["width"] * map_["height"]
+    assert "zoomed in" in page.text_content(".fac-stage")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_a_share_of_the_roof_is_drawn_as_a_share(mount, width):
+    """35 % was the gap of two logarithms, which looked like most of the way."""
+    timed = RooflineChart(n=8192, d=128, heads=8)
+    timed.add_measurement("flash, measured", intensity=4218, tflops=345)
+    for chart, share in ((timed, 345 / 989), (rungs(), 686 / 989)):
+        page = mount(chart, width=width, again=True)
+        all_, part = (page.locator(f".fac-roof-{x}").first for x in ("share", "part"))
+        long = "n => n.width.baseVal.value"
+        assert part.evaluate(long) / all_.evaluate(long) == pytest.approx(share, rel=5e-3)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_a_title_names_kernels_by_what_differs(mount, width):
+    """ "Rung 8" says nothing to who has not climbed it; its name does."""
+    chart = RooflineChart(n=16384, d=128, heads=16)
+    chart.add_measurement("rung 1, the plainest", intensity=7826, tflops=409, loads=63.8)
+    chart.add_measurement("rung 8, the fastest", intensity=2886, tflops=748, loads=188)
+    page = mount(chart, width=width)
+    says = "The fastest moves 2.7 × the HBM bytes of the plainest, and yet is 1.8 × as fast."
+    assert page.inner_text(".fac-finding") == says
+    assert "the fastest" in page.text_content(".fac-stage")

@@ -182,7 +182,7 @@ def test_an_area_says_on_itself_what_it_is_and_the_handle_how_much(mount, width)
         "no key repeats it"
     )
     assert any("1024 rows, drag" in text for text in said)
-    assert "the speed" in page.locator(".fac-stage text").first.text_content()
+    assert " speed" in page.locator(".fac-stage text").first.text_content()
     assert sum("all 60 answered after" in text for text in said) == 3, "one wording"
     inside = page.evaluate(
         """() => { const chips = [...document.querySelectorAll('.fac-chip:is(rect)')];
@@ -192,4 +192,46 @@ def test_an_area_says_on_itself_what_it_is_and_the_handle_how_much(mount, width)
           box(c).right <= box(l).right && box(l).top <= box(c).top &&
           box(c).bottom <= box(l).bottom)); }"""
     )
-    assert inside == [True, True]
+    assert inside == [True] * 3, "and how the first coach left"
+
+
+def test_the_queue_is_an_average_and_the_last_request_is_traced():
+    """Two wait for a quarter of the time; the last comes at 1, is served at 3 and done at 4."""
+    run = Run((step(0, 1, 9, 9, waiting=2), step(1, 3, 9, 9)), {0: 3.0}, 4.0, (1.0, 3.0, 4.0))
+    lane = condense(run, 9)
+    assert lane["waiting"] == [2] * (BINS // 4) + [0] * (3 * BINS // 4)
+    assert (lane["last"], lane["aboard"]) == ([1.0, 3.0, 4.0], 1)
+    lanes = ServerMemory().runs().values()
+    assert len({run["last"][0] for run in lanes}) == 1, "the same requests in every lane"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_last_request_is_marked_and_traced_through_all_lanes(mount, width):
+    """Why a lane is long was not seen: seats are held, and people wait."""
+    widget = ServerMemory()
+    page = mount(widget, width=width)
+    runs = list(widget.runs().values())
+    came = runs[0]["last"][0]
+    text = page.locator(".fac-stage").text_content()
+    assert f"last request comes, {came:.2f} s" in text
+    assert "left with 1 aboard" in text
+    assert all(f"{max(run['waiting'])} wait" in text for run in runs)
+    box = (
+        "n => { const b = n.getBBox(); return {x: b.x, y: b.y, width: b.width, height: b.height}; }"
+    )
+    floor = page.locator("path.fac-server-full").first.evaluate(box)
+    second = floor["width"] / runs[0]["seconds"]
+    mark = page.locator(".fac-server-came").evaluate(box)
+    assert mark["x"] - floor["x"] == pytest.approx(came * second, abs=1)
+    last = page.locator("path.fac-server-queue").last.evaluate(box)
+    assert mark["y"] <= floor["y"]
+    assert mark["y"] + mark["height"] > last["y"] + last["height"], "through all lanes"
+    waits = page.locator(".fac-server-waits").evaluate_all("ns => ns.map(n => n.getBBox().width)")
+    for run, wide in zip(runs, waits, strict=True):
+        assert wide == pytest.approx((run["last"][1] - run["last"][0]) * second, abs=1)
+    tall = page.locator("path.fac-server-queue").evaluate_all(
+        "ns => ns.map(n => n.getBBox().height)"
+    )
+    most = [max(run["waiting"]) for run in runs]
+    assert [high / tall[0] for high in tall] == pytest.approx([m / most[0] for m in most], abs=0.02)

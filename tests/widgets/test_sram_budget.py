@@ -79,7 +79,7 @@ def test_tiles_move_the_budget_and_the_compiler_has_its_place(mount, check_page)
     assert title.inner_text().startswith(
         f"Tiles of 64 and 128 rows need {total:.4g} KiB: they fit "
     )
-    assert "read 128 times" in page.inner_text(".fac")
+    assert "read 128 times" in page.text_content(".fac-stage")
     page.get_by_label("Layout").select_option("kernel")
     page.get_by_text("more: dtype").click()
     page.get_by_label("stages, K/V tiles").first.press("ArrowRight")
@@ -185,7 +185,7 @@ def test_the_edges_of_q_and_k_are_dragged(mount):
 def test_no_plate_lies_on_a_wall_or_on_a_handle(mount, width, block):
     page = mount(SramBudget(block_q=block, block_k=block, d=128), width=width, reduced=True)
     plates = [one.bounding_box() for one in page.locator(".fac-chip").all()]
-    assert len(plates) >= 5
+    assert len(plates) + page.locator(".fac-sram-letter").count() >= 5
     fences = page.locator(".fac-sram-wall")
     for fence in (one.bounding_box() for one in fences.all()):
         for plate in plates:
@@ -214,3 +214,55 @@ def test_what_is_too_much_has_its_brace_and_a_handle_is_seen_at_a_wall(mount, wi
         "(n) => !!(n.compareDocumentPosition(document.querySelector("
         "'.fac-sram-wall')) & Node.DOCUMENT_POSITION_PRECEDING)"
     ), "over the wall"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_limits_stand_still_and_a_zoom_is_told(mount, width):
+    """T4's went from x = 324 to 210 when the tiles grew: what changed was the ruler."""
+    page = mount(SramBudget(), width=width, reduced=True)
+    places = "ns => ns.map((n) => n.getBBox().x)"
+    walls = page.locator("path.fac-sram-wall")
+    before = walls.evaluate_all(places)
+    for rows in (16, 256):
+        page.evaluate(f"facModel.set('block_q', {rows}); facModel.set('block_k', {rows})")
+        page.wait_for_function(f"document.querySelector('.fac').innerText.includes('of {rows} r')")
+        assert walls.evaluate_all(places) == pytest.approx(before, abs=0.1)
+    assert "zoomed out" not in page.text_content(".fac-stage")
+    page.evaluate("facModel.set('block_q', 512)")
+    page.wait_for_function("document.querySelector('.fac').textContent.includes('zoomed out')")
+    assert "zoomed out 2 ×, to 816 KiB" in page.text_content(".fac-stage")
+    assert walls.evaluate_all(places) == pytest.approx([x / 2 for x in before], abs=2)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_a_bigger_tile_shortens_the_bar_of_the_reads(mount, width):
+    """What memory buys was a sentence below: 64 reads of K and V, 32 with tiles twice as large."""
+    page = mount(SramBudget(), width=width, reduced=True)
+    long = {}
+    for rows in (64, 128, 256, 32):
+        page.evaluate(f"facModel.set('block_q', {rows})")
+        many = SramBudget(block_q=rows).rereads()
+        page.wait_for_function(
+            f"document.querySelector('.fac-stage').textContent.includes('read {many} times')"
+        )
+        bars = page.locator(".fac-sram-read").evaluate_all("ns => ns.map(n => n.getBBox().width)")
+        assert len(bars) == 2
+        long[rows] = bars[0]
+    assert long[64] == pytest.approx(2 * long[128], rel=1e-3)
+    assert long[128] == pytest.approx(2 * long[256], rel=1e-3)
+    assert long[32] == long[64], "no longer than there is room,"
+    assert "cut: 2 × as long" in page.text_content(".fac-stage"), "and it says so"
+    page.evaluate("facModel.set('n', 1)")
+    page.wait_for_function("document.querySelector('.fac').textContent.includes('are read 1 time')")
+
+
+@pytest.mark.browser
+def test_a_title_breaks_no_number_from_its_unit(mount):
+    """"A100-/80" on a phone; the same of every text that is written over."""
+    for width in range(320, 620, 30):
+        page = mount(SramBudget(), width=width, again=True)
+        held = page.locator(".fac-unbroken")
+        assert {"A100-80", "161 KiB", "128 rows"} <= set(held.all_inner_texts())
+        assert held.evaluate_all("ns => ns.every((n) => n.getClientRects().length === 1)")

@@ -200,7 +200,10 @@ def test_at_the_start_the_desk_is_empty_and_the_first_tiles_are_outlined(mount):
 
 @pytest.mark.browser
 def test_the_guess_is_asked_below_the_title_and_only_its_handle_is_bright(mount):
-    """Three rings of one kind competed; on a phone the guess lay a screen below its instruction."""
+    """Three rings of one kind competed; on a phone the guess lay a screen below its instruction.
+
+    And the buttons lay a screen below the bars that they move.
+    """
     page = mount(TileSchedule(), width=480, reduced=True)
     asks, grid, desk, guess, buttons = (
         page.locator(found).bounding_box()
@@ -212,10 +215,11 @@ def test_the_guess_is_asked_below_the_title_and_only_its_handle_is_bright(mount)
             "[data-fac-part=schedule-steps]",
         )
     )
-    for above, below in itertools.pairwise([asks, guess, grid, desk, buttons]):
+    for above, below in itertools.pairwise([asks, guess, buttons, grid, desk]):
         assert above["y"] + above["height"] <= below["y"] + 4
     assert page.locator(".fac").bounding_box()["height"] < 1000
     assert page.locator(".fac-knob").count() == 1
+    assert buttons["y"] - guess["y"] - guess["height"] < 60, "right below the bars"
     names = page.locator(".fac-stage text[data-names]")
     assert names.all_text_contents() == ["drag: your guess, 1 × or more"]
     words = page.locator(".fac-stage-words")
@@ -325,7 +329,7 @@ def test_the_guess_runs_through_no_number_and_no_number_is_cut(mount, width, gue
     for step in (0, 6, 10):
         page.evaluate(f"facModel.set('step', {step})")
         found = page.evaluate(boxes)
-        stage = page.locator(".fac-stage").bounding_box()
+        stage = page.locator(".fac-stage").first.bounding_box()
         assert max(right for _, right, *_ in found) <= stage["x"] + stage["width"] + 3
         if not step:
             continue
@@ -345,3 +349,43 @@ def test_a_guess_is_made_without_a_mouse(mount):
     assert page.evaluate("facModel.get('guess')") == 2.5
     page.get_by_role("button", name="Next").click()
     assert not box.is_visible()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_tiles_on_chip_have_the_size_that_they_have_in_the_grid(mount, width):
+    """They were a row of swatches of 26 pixels, and a quarter of the screen was empty."""
+    page = mount(TileSchedule(mask="causal", step=6), width=width, reduced=True)
+    size = "ns => ns.map(n => [n.getBBox().width, n.getBBox().height])"
+    grid = page.locator("[data-fac-part=schedule-grid]")
+    desk = ".fac-stage > g:not([data-fac-part]) > .fac-edge.fac-fill-"
+    for fill in "qkvo":
+        (on_chip,) = page.locator(f"{desk}{fill}").evaluate_all(size)
+        assert on_chip == pytest.approx(grid.locator(f".fac-fill-{fill}").first.evaluate(
+            "n => [n.getBBox().width, n.getBBox().height]"), abs=0.1)  # fmt: skip
+    (scores,) = page.locator(f"{desk}s").evaluate_all(size)
+    cell = grid.locator(".fac-cell").first.evaluate("n => [n.getBBox().width, n.getBBox().height]")
+    assert scores == pytest.approx([side + 1 for side in cell], abs=0.1)
+    page.get_by_text("more: ").click()
+    page.get_by_label("B_q").first.press("End")
+    page.get_by_label("B_k").first.press("End")
+    box, stage = (
+        page.locator(f".{of}").last.bounding_box() for of in ("fac-tile-desk", "fac-stage")
+    )
+    assert box["x"] + box["width"] <= stage["x"] + stage["width"], "a tile as large as the grid"
+    assert box["y"] + box["height"] <= stage["y"] + stage["height"]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_a_bar_has_a_cell_for_each_time_that_a_tile_was_read(mount, width):
+    """The counts above the grid, 3 and 2 and 1, are what makes the bar long."""
+    page = mount(TileSchedule(mask="causal", step=6), width=width, reduced=True)
+    again = page.locator(".fac-tile-again").evaluate_all("ns => ns.map(n => n.getAttribute('d'))")
+    apart = page.locator(".fac-tile-apart").evaluate_all("ns => ns.map(n => n.getAttribute('d'))")
+    assert [d.count("M") for d in again] == [2 + 1] * 2
+    assert [d.count("M") for d in apart] == [2] * 2
+    text = page.locator(".fac").text_content()
+    assert ("K0 ×3" in text) == (width == 1280)
+    page.evaluate("facModel.set('heads', 2)")
+    assert page.locator(".fac-tile-again").first.get_attribute("d") == ""

@@ -314,8 +314,11 @@ def test_the_old_stack_shrinks_by_alpha_and_the_new_part_is_what_lies_on_the_des
     """Line 6 of the second tile: ℓ's first segment is exp(-2) of what it was; its ghost stays."""
     page = mount(by_hand(), width=1280, reduced=True)
     segments = page.locator("[data-fac-part=stepper-notes] .fac-edge.fac-step-bar")
-    page.evaluate("facModel.set('step', 12)")
+    page.evaluate("facModel.set('step', 11)")
     before = float(segments.first.get_attribute("height"))
+    page.evaluate("facModel.set('step', 12)")
+    after = float(segments.first.get_attribute("height"))
+    assert after == pytest.approx(before * math.exp(-2), rel=1e-6), "the new part lies on the rest"
     low, high = tall(page, "p of key 2:"), tall(page, "p of key 3:")
     assert low / high == pytest.approx(math.exp(-3), rel=1e-3), "weights, from 0 to 1"
     assert "sum 1.05" in page.text_content(".fac-stage"), "exp(-3) + 1"
@@ -326,6 +329,60 @@ def test_the_old_stack_shrinks_by_alpha_and_the_new_part_is_what_lies_on_the_des
     assert new / old == pytest.approx(share, rel=1e-6)
     ghost = page.locator("[data-fac-part=stepper-notes] .fac-step-ghost").first
     assert float(ghost.get_attribute("height")) == pytest.approx(before, rel=1e-6)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_bars_of_p_stack_into_l(mount, width):
+    """p at 161 px a unit beside ℓ at 40: a weight of 0.272 looked twice the sum that holds it."""
+    stepper = TileStepper()
+    page = mount(at(stepper, 12), width=width, reduced=True)
+    box = "ns => ns.map((n) => (({ y, height }) => [y, height])(n.getBBox()))"
+    bars = page.locator("[data-fac-part=stepper-tiles] + g rect.fac-step-bar").evaluate_all(box)
+    parts = page.locator("[data-fac-part=stepper-notes] .fac-step-next").evaluate_all(box)
+    first, stop = stepper.data["tiles"][1]
+    assert len(parts) == stop - first
+    assert [tall for _, tall in parts] == pytest.approx([tall for _, tall in bars], abs=0.01)
+    old = page.locator("[data-fac-part=stepper-notes] .fac-step-bar").first.evaluate_all(box)
+    tops = [old[0][0], *(y for y, _ in parts)]
+    heights = [tall for _, tall in parts]
+    assert tops[1:] == pytest.approx([y - h for y, h in zip(tops, heights, strict=False)], abs=0.01)
+    steps = stepper._steps("right")
+    assert old[0][1] / steps["l"][0] == pytest.approx(sum(heights) / steps["p"][1].sum(), rel=1e-3)
+    page.evaluate("facModel.set('step', 13)")
+    assert page.locator(".fac-step-landed").count() == stop - first
+    page.evaluate("facModel.set('step', 14)")
+    assert page.locator(".fac-step-landed").count() == 0, "then forgotten"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_line_that_runs_stands_between_the_bars_and_next(mount, width):
+    """On a phone the code is 500 px below the bars that its line draws."""
+    page = mount(by_hand(), width=width, reduced=True)
+    runs, plain = page.locator(".fac-step-runs"), lambda text: " ".join(text.split())
+    for step in range(16):
+        page.evaluate(f"facModel.set('step', {step})")
+        line = page.locator("[aria-current=step]").text_content()
+        assert plain(runs.text_content()).replace("; ", "") == plain(line)
+    picture, button = page.locator(".fac-stage"), page.get_by_role("button", name="Next")
+    top, low = picture.bounding_box(), button.bounding_box()
+    assert runs.bounding_box()["y"] >= top["y"] + top["height"]
+    assert low["y"] - runs.bounding_box()["y"] < 70
+    page.get_by_label("A mistake to try").select_option("no_rescale_o")
+    page.evaluate("facModel.set('step', 11)")
+    assert "✗ ℓ = α·ℓ, m = m" in runs.text_content()
+
+
+@pytest.mark.browser
+def test_many_bars_have_the_room_that_there_is(mount):
+    """Thirty-two of them were 9 px wide, beside panels with room to spare."""
+    page = mount(at(TileStepper(), 12), width=1280, reduced=True)
+    bars = page.locator(".fac-step-score").evaluate_all("ns => ns.map((n) => n.getBBox().width)")
+    assert min(bars) > 13
+    page = mount(at(TileStepper(), 12), width=480, reduced=True)
+    bars = page.locator(".fac-step-score").evaluate_all("ns => ns.map((n) => n.getBBox().width)")
+    assert min(bars) > 9
 
 
 @pytest.mark.browser
@@ -439,7 +496,7 @@ def test_a_weight_is_how_far_its_score_lies_under_the_record(mount):
     assert page.locator(".fac-step-under").count() == 8
     assert page.locator(".fac-step-quiet").count() == 7, "one is followed to its weight"
     said = page.locator(".fac-stage text").all_text_contents()
-    assert {"s − m", "= −1.302", "exp(−1.302)", "= 0.272", "4.03 > m"} <= set(said)
+    assert {"2.617 − 3.919", "= −1.302", "exp(−1.302)", "= 0.272", "4.03 > m"} <= set(said)
     assert f"{math.exp(-1.302):.3g}" == "0.272", "what is printed is true of what is printed"
     page.evaluate("facModel.set('step', 13)")
     assert page.locator(".fac-step-under").count() == 0

@@ -57,69 +57,37 @@ def _with(**changes: tuple[float, str]) -> Callable[[], dict[str, tuple[float, s
     return lambda: _AUDIT | changes
 
 
-_AUDIT_MISTAKES: tuple[tuple[str, str, Callable[[], Any]], ...] = (
-    (
-        "the cards are copied",
-        "these are the numbers on the cards. Compute them yourself, then compare.",
-        _with(
-            scores_gb=(17.6, _HOLDS),
-            flash_gb=(0.27, _HOLDS),
-            factor=(75, _HOLDS),
-            flop_per_byte=(128, _HOLDS),
-        ),
-    ),
-    (
-        "every verdict is the same",
-        "a card can be wrong in one number and right in another: decide each on its own.",
-        lambda: {name: (number, _FAILS) for name, (number, _) in _AUDIT.items()},
-    ),
-    (
-        "the verdict is generous",
-        "the numbers are right, but they are not the card's: 17.18 does not round to 17.6.",
-        lambda: {name: (number, _HOLDS) for name, (number, _) in _AUDIT.items()},
-    ),
-    (
-        "scores_gb holds all of naive",
-        "the card's first number is the four trips alone, without Q, K, V and O.",
-        _with(scores_gb=(_TRIPS / 1e9 + 0.268435, _FAILS)),
-    ),
-    (
-        "the unit is GiB",
-        "GB is 10^9 bytes; 2^30 is GiB.",
-        _with(
-            scores_gb=(_TRIPS / 2**30, _FAILS),
-            flash_gb=(0.25, _FAILS),
-        ),
-    ),
-    *(
-        (
-            "one head instead of 32",
-            "the card's bytes are those of all 32 heads.",
-            _with(**{name: (_AUDIT[name][0] / 32, _FAILS) for name in names}),
-        )
-        for names in (["scores_gb"], ["flash_gb"], ["scores_gb", "flash_gb"])
-    ),
-    (
-        "the FLOPs of 32 heads over the bytes of one",
-        "every head has FLOPs and bytes of its own: the intensity is the same for one and for 32.",
-        _with(flop_per_byte=(_AUDIT["flop_per_byte"][0] * 32, _FAILS)),
-    ),
-    (
-        "the factor leaves out Q, K, V, O",
-        "naive is the four trips plus Q, K, V and O.",
-        _with(factor=(64, _FAILS)),
-    ),
-    (
-        "the intensity is d",
-        "4 N^2 d FLOPs over 4 N d b bytes: what cancels is d. It is N that stays.",
-        _with(flop_per_byte=(128, _HOLDS)),
-    ),
-    (
-        "the intensity is per element",
-        "an element of bf16 is 2 bytes: FLOP per byte is half of FLOP per element.",
-        _with(flop_per_byte=(8192, _FAILS)),
-    ),
-)
+_AUDIT_MISTAKES = Mistake.table(
+    ("the cards are copied",
+     "these are the numbers on the cards. Compute them yourself, then compare.",
+     _with(scores_gb=(17.6, _HOLDS), flash_gb=(0.27, _HOLDS), factor=(75, _HOLDS),
+           flop_per_byte=(128, _HOLDS))),
+    ("every verdict is the same",
+     "a card can be wrong in one number and right in another: decide each on its own.",
+     lambda: {name: (number, _FAILS) for name, (number, _) in _AUDIT.items()}),
+    ("the verdict is generous",
+     "the numbers are right, but they are not the card's: 17.18 does not round to 17.6.",
+     lambda: {name: (number, _HOLDS) for name, (number, _) in _AUDIT.items()}),
+    ("scores_gb holds all of naive",
+     "the card's first number is the four trips alone, without Q, K, V and O.",
+     _with(scores_gb=(_TRIPS / 1e9 + 0.268435, _FAILS))),
+    ("the unit is GiB", "GB is 10^9 bytes; 2^30 is GiB.",
+     _with(scores_gb=(_TRIPS / 2**30, _FAILS), flash_gb=(0.25, _FAILS))),
+    ("one head instead of 32", "the card's bytes are those of all 32 heads.",
+     *(_with(**{name: (_AUDIT[name][0] / 32, _FAILS) for name in names})
+       for names in (["scores_gb"], ["flash_gb"], ["scores_gb", "flash_gb"]))),
+    ("the FLOPs of 32 heads over the bytes of one",
+     "every head has FLOPs and bytes of its own: the intensity is the same for one and for 32.",
+     _with(flop_per_byte=(_AUDIT["flop_per_byte"][0] * 32, _FAILS))),
+    ("the factor leaves out Q, K, V, O", "naive is the four trips plus Q, K, V and O.",
+     _with(factor=(64, _FAILS))),
+    ("the intensity is d",
+     "4 N^2 d FLOPs over 4 N d b bytes: what cancels is d. It is N that stays.",
+     _with(flop_per_byte=(128, _HOLDS))),
+    ("the intensity is per element",
+     "an element of bf16 is 2 bytes: FLOP per byte is half of FLOP per element.",
+     _with(flop_per_byte=(8192, _FAILS))),
+)  # fmt: skip
 
 AUDIT_CARDS = Exercise.of(
     "2.4",
@@ -127,5 +95,5 @@ AUDIT_CARDS = Exercise.of(
     truth=lambda: _AUDIT,
     judge=_judge_audit,
     kind="question",
-    mistakes=tuple(Mistake(*mistake) for mistake in _AUDIT_MISTAKES),
+    mistakes=_AUDIT_MISTAKES,
 )

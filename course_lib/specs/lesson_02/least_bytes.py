@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import Any
 
 from numpy.random import Generator
 
 from course_lib.accounting import traffic
 from course_lib.judging import sizes
 from course_lib.judging.judges import exactly
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, table
 
 
 def _least(n_q: int, n_k: int, d: int, heads: int, kv_heads: int, itemsize: int) -> int:
@@ -53,77 +52,47 @@ def _miscounted(
     return total / unit
 
 
-_LEAST_MISTAKES: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    *[
-        (
-            "an algorithm is counted, not the bound",
-            f"{told} in it. Naive attention makes more than none; no kernel has to. Count the "
-            "inputs and the output only.",
-            {"trips": trips, "gqa": gqa},
-        )
-        for trips, told in (
-            (1, "one trip of the scores is"),
-            *((n, f"{n} trips of the scores are") for n in (2, 4, 6)),
-        )
-        for gqa in (True, False)
-    ],
-    (
-        "K and V are counted once per query head",
-        "with fewer key/value heads than query heads there are only kv_heads copies of K and V, "
-        "and the bound moves each of them once.",
-        {"gqa": False},
-    ),
-    (
-        "only the scores are counted",
-        "the scores are an intermediate result. What must move are the inputs and the output.",
-        {"trips": 1, "only_trips": True},
-    ),
-    (
-        "Q and O have kv_heads heads",
-        "only K and V have kv_heads heads: Q and O have one for each query head.",
-        {"few": True},
-    ),
+_LEAST_MISTAKES = table(
+    *(("an algorithm is counted, not the bound",
+       f"{told} in it. Naive attention makes more than none; no kernel has to. Count the inputs "
+       "and the output only.",
+       {"trips": trips, "gqa": True}, {"trips": trips, "gqa": False})
+      for trips, told in ((1, "one trip of the scores is"),
+                          *((n, f"{n} trips of the scores are") for n in (2, 4, 6)))),
+    ("K and V are counted once per query head",
+     "with fewer key/value heads than query heads there are only kv_heads copies of K and V, and "
+     "the bound moves each of them once.",
+     {"gqa": False}),
+    ("only the scores are counted",
+     "the scores are an intermediate result. What must move are the inputs and the output.",
+     {"trips": 1, "only_trips": True}),
+    ("Q and O have kv_heads heads",
+     "only K and V have kv_heads heads: Q and O have one for each query head.",
+     {"few": True}),
     ("O is forgotten", "the output must reach memory: heads * n_q * d elements.", {"queries": 1}),
-    (
-        "two of the four tensors",
-        "Q and O are two tensors of heads * n_q * d elements, K and V two of kv_heads * n_k * d: "
-        "all four must move.",
-        {"queries": 1, "kv": 1},
-    ),
+    ("two of the four tensors",
+     "Q and O are two tensors of heads * n_q * d elements, K and V two of kv_heads * n_k * d: all "
+     "four must move.",
+     {"queries": 1, "kv": 1}),
     ("K or V is forgotten", "both K and V must be read.", {"kv": 1}),
     ("K and V have n_k rows", "n_q is used for the rows of K and V as well.", {"lengths": False}),
-    *[
-        (
-            "one tensor's size for all four",
-            "Q and O have heads * n_q * d elements each, K and V kv_heads * n_k * d: with other "
-            "lengths or heads these are two sizes.",
-            flags,
-        )
-        for flags in ({"lengths": False, "gqa": False}, {"queries": 0, "kv": 4})
-    ],
-    (
-        "elements, not bytes",
-        "this is the number of elements: times itemsize.",
-        {"in_bytes": False},
-    ),
-    (
-        "always two bytes per element",
-        "itemsize is 4 for fp32: multiply by it, not by 2.",
-        {"b": 2},
-    ),
+    ("one tensor's size for all four",
+     "Q and O have heads * n_q * d elements each, K and V kv_heads * n_k * d: with other lengths "
+     "or heads these are two sizes.",
+     {"lengths": False, "gqa": False}, {"queries": 0, "kv": 4}),
+    ("elements, not bytes", "this is the number of elements: times itemsize.", {"in_bytes": False}),
+    ("always two bytes per element", "itemsize is 4 for fp32: multiply by it, not by 2.", {"b": 2}),
     ("one head only", "this is one query head and one key/value head.", {"all_heads": False}),
-    (
-        "the lse is counted",
-        "the 4 bytes per row of the log-sum-exp are in it. Training wants them; the output does "
-        "not. Here they are left out.",
-        {"lse": True},
-    ),
+    ("the lse is counted",
+     "the 4 bytes per row of the log-sum-exp are in it. Training wants them; the output does not. "
+     "Here they are left out.",
+     {"lse": True}),
     ("not in bytes", "this is in MB: return bytes.", {"unit": 1e6}),
     ("not in bytes", "this is in MiB: return bytes.", {"unit": 2**20}),
     ("not in bytes", "this is in GB: return bytes.", {"unit": 1e9}),
     ("not in bytes", "this is in GiB: return bytes.", {"unit": 2**30}),
     ("not in bytes", "this is in bits: a byte has eight.", {"unit": 1 / 8}),
-)
+)  # fmt: skip
 
 
 def _least_cases(rng: Generator) -> list[Case]:

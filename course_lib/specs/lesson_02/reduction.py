@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from numpy.random import Generator
 
 from course_lib.judging import sizes
 from course_lib.judging.judges import within
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake, ways
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake
 
 Pair = tuple[float, float]
 
@@ -19,97 +17,55 @@ def _reduction(n: int, d: int) -> Pair:
     return (scores + others) / others, d / 2
 
 
-_TWO_BYTES = (
-    "the scores have two bytes",
-    "this is the lesson's program, at least in part. Here S and P are in fp32: 4 bytes a number in "
-    "the quadratic term, 2 in the linear one, in the factor and in the crossover.",
-)
-
-_ONE_WIDTH = (
-    "one width for all",
-    "S and P have 4 bytes a number here, and Q, K, V and O have 2. The lesson's program has 2 for "
-    "all: with one width, whichever, factor and crossover come out the same.",
-)
-
-_REDUCTION_MISTAKES: tuple[tuple[str, str, Callable[[int, int], Pair]], ...] = (
-    (
-        "N > 2d",
-        "the crossover of 2 d is printed in public lessons. It comes from 4 N^2 on one side and "
-        "8 N d on the other: elements against bytes. Put the bytes per element on both sides.",
-        lambda n, d: (2 * n / d + 1, 2 * d),
-    ),
-    (
-        "N > 2d, and the linear term is forgotten",
-        "the crossover compares elements with bytes, and the factor leaves out that naive reads "
-        "Q, K, V and writes O as well: 8 N d on top of 16 N^2.",
-        lambda n, d: (2 * n / d, 2 * d),
-    ),
-    (
-        "the linear term is forgotten",
-        "naive moves Q, K, V, O as well: 8 N d on top of 16 N^2.",
-        lambda n, d: (2 * n / d, d / 2),
-    ),
-    (
-        "the crossover is an N",
-        "2 is the factor at the crossover. The crossover itself is a sequence length.",
-        lambda n, d: (2 * n / d + 1, 2),
-    ),
-    (*_ONE_WIDTH, lambda n, d: (n / d + 1, d)),
-    (*_TWO_BYTES, lambda n, d: (n / d + 1, d / 2)),
-    (*_TWO_BYTES, lambda n, d: (2 * n / d + 1, d)),
-    (
-        "the bytes are exchanged",
-        "S and P have 4 bytes a number, Q, K, V and O have 2: not the other way round.",
-        lambda n, d: (n / (2 * d) + 1, 2 * d),
-    ),
-    (
-        "six trips instead of four",
-        "this is eager code that scales the scores. The exercise asks for the four-trip model.",
-        lambda n, d: (3 * n / d + 1, d / 3),
-    ),
-    (
-        "six trips instead of four",
-        "the factor is that of eager code with six trips. The exercise asks for four.",
-        lambda n, d: (3 * n / d + 1, d / 2),
-    ),
-    (
-        "the two values are exchanged",
-        "return the factor first, then the crossover.",
-        lambda n, d: (d / 2, 2 * n / d + 1),
-    ),
-    (
-        "the factor is upside down",
-        "naive over least, not least over naive.",
-        lambda n, d: (1 / (2 * n / d + 1), d / 2),
-    ),
-    *ways(
-        "whole division",
-        "n // d drops what is left over: use n / d.",
-        lambda n, d: (2 * n // d + 1, d / 2),
-        lambda n, d: (2 * (n // d) + 1, d / 2),
-    ),
-    (
-        "the factor is rounded",
-        "return the factor as it is: a rounded one is right at few shapes only.",
-        lambda n, d: (round(2 * n / d + 1), d / 2),
-    ),
-    *ways(
-        "the crossover is rounded",
-        "where d is odd, the crossover lies between two whole numbers: return it as it is.",
-        lambda n, d: (2 * n / d + 1, d // 2),
-        lambda n, d: (2 * n / d + 1, -(-d // 2)),
-    ),
-    (
-        "the share that is saved",
-        "1 - least / naive is the share that is saved. The factor is naive over least.",
-        lambda n, d: (2 * n / (2 * n + d), d / 2),
-    ),
-    (
-        "the crossover is n",
-        "the crossover does not depend on n: solve 16 N^2 = 8 N d for N.",
-        lambda n, d: (2 * n / d + 1, n),
-    ),
-)
+_REDUCTION_MISTAKES = Mistake.table(
+    ("N > 2d",
+     "the crossover of 2 d is printed in public lessons. It comes from 4 N^2 on one side and 8 N "
+     "d on the other: elements against bytes. Put the bytes per element on both sides.",
+     lambda n, d: (2 * n / d + 1, 2 * d)),
+    ("N > 2d, and the linear term is forgotten",
+     "the crossover compares elements with bytes, and the factor leaves out that naive reads Q, "
+     "K, V and writes O as well: 8 N d on top of 16 N^2.",
+     lambda n, d: (2 * n / d, 2 * d)),
+    ("the linear term is forgotten", "naive moves Q, K, V, O as well: 8 N d on top of 16 N^2.",
+     lambda n, d: (2 * n / d, d / 2)),
+    ("the crossover is an N",
+     "2 is the factor at the crossover. The crossover itself is a sequence length.",
+     lambda n, d: (2 * n / d + 1, 2)),
+    ("one width for all",
+     "S and P have 4 bytes a number here, and Q, K, V and O have 2. The lesson's program has 2 "
+     "for all: with one width, whichever, factor and crossover come out the same.",
+     lambda n, d: (n / d + 1, d)),
+    ("the scores have two bytes",
+     "this is the lesson's program, at least in part. Here S and P are in fp32: 4 bytes a number "
+     "in the quadratic term, 2 in the linear one, in the factor and in the crossover.",
+     lambda n, d: (n / d + 1, d / 2), lambda n, d: (2 * n / d + 1, d)),
+    ("the bytes are exchanged",
+     "S and P have 4 bytes a number, Q, K, V and O have 2: not the other way round.",
+     lambda n, d: (n / (2 * d) + 1, 2 * d)),
+    ("six trips instead of four",
+     "this is eager code that scales the scores. The exercise asks for the four-trip model.",
+     lambda n, d: (3 * n / d + 1, d / 3)),
+    ("six trips instead of four",
+     "the factor is that of eager code with six trips. The exercise asks for four.",
+     lambda n, d: (3 * n / d + 1, d / 2)),
+    ("the two values are exchanged", "return the factor first, then the crossover.",
+     lambda n, d: (d / 2, 2 * n / d + 1)),
+    ("the factor is upside down", "naive over least, not least over naive.",
+     lambda n, d: (1 / (2 * n / d + 1), d / 2)),
+    ("whole division", "n // d drops what is left over: use n / d.",
+     lambda n, d: (2 * n // d + 1, d / 2), lambda n, d: (2 * (n // d) + 1, d / 2)),
+    ("the factor is rounded",
+     "return the factor as it is: a rounded one is right at few shapes only.",
+     lambda n, d: (round(2 * n / d + 1), d / 2)),
+    ("the crossover is rounded",
+     "where d is odd, the crossover lies between two whole numbers: return it as it is.",
+     lambda n, d: (2 * n / d + 1, d // 2), lambda n, d: (2 * n / d + 1, -(-d // 2))),
+    ("the share that is saved",
+     "1 - least / naive is the share that is saved. The factor is naive over least.",
+     lambda n, d: (2 * n / (2 * n + d), d / 2)),
+    ("the crossover is n", "the crossover does not depend on n: solve 16 N^2 = 8 N d for N.",
+     lambda n, d: (2 * n / d + 1, n)),
+)  # fmt: skip
 
 
 def _reduction_cases(rng: Generator) -> list[Case]:
@@ -132,5 +88,5 @@ REDUCTION = Exercise.of(
     truth=_reduction,
     judge=within(1e-6),
     spared=dict.fromkeys(HARD, "counts bytes"),
-    mistakes=tuple(Mistake(*mistake) for mistake in _REDUCTION_MISTAKES),
+    mistakes=_REDUCTION_MISTAKES,
 )

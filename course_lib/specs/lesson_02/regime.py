@@ -15,7 +15,7 @@ from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import not_it
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed, ways
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed, table
 
 Call = tuple[str, float, float, int, GPU]  # what it is, flops, bytes, launches, gpu
 REGIMES = ("overhead", "traffic", "arithmetic")
@@ -218,90 +218,50 @@ def _kept_without(place: int) -> Callable[[list[Call]], tuple[str, ...]]:
     return answers
 
 
-_REGIME_MISTAKES: tuple[tuple[str, str, Callable[..., str]], ...] = (
-    (
-        "overhead is missing",
-        "only bytes and FLOPs are compared. At N = 128 both take about a microsecond or less, "
-        "while each launch costs 5: launches are the third time.",
-        _by_seconds(lambda *call: [0.0, *_seconds(*call)[1:]]),
-    ),
-    (
-        "one launch is counted, whatever there are",
-        "the launch time is not multiplied by launches.",
-        _by_seconds(lambda f, b, launches, on: _seconds(f, b, 1, on)),
-    ),
-    (
-        "the gpu makes no difference",
-        "every call is answered with the H100's figures: take them from gpu, in each call anew.",
-        _by_seconds(lambda f, b, launches, on: _seconds(f, b, launches, _H100)),
-    ),
-    (
-        "the gpu makes no difference",
-        "every call is answered with the A100's figures: take them from gpu, in each call anew.",
-        _by_seconds(lambda f, b, launches, on: _seconds(f, b, launches, gpu("A100"))),
-    ),
-    *ways(
-        "the gpu makes no difference",
-        "295 FLOPs per byte is the ridge of the H100: every GPU has another one.",
-        _at_a_ridge_of(_H100.ridge),
-        _at_a_ridge_of(295.0),
-    ),
-    *ways(
-        "not all three are compared",
-        "the largest of three is larger than both others: compare each with both.",
-        _two_of_three,
-        _above_the_least,
-    ),
-    (
-        "two times are added up",
-        "each time is taken as if the other two cost nothing: compare it with each, not with the "
-        "sum of both.",
-        _above_the_sum,
-    ),
-    (
-        "the times are rounded",
-        "two times that lie close together become equal: compare them as they are.",
-        _in_microseconds,
-    ),
-    (
-        "TFLOP/s are taken for GFLOP/s",
-        "a TFLOP is 1e12 FLOPs, not 1e9.",
-        _by_seconds(lambda *call: [*_seconds(*call)[:2], 1000 * _seconds(*call)[2]]),
-    ),
-    (
-        "GiB instead of GB",
-        "hbm_gb_per_s counts 1e9 bytes; 2**30 bytes are a GiB.",
-        _by_seconds(lambda f, b, launches, on: _seconds(f, b * 1e9 / 2**30, launches, on)),
-    ),
-    (
-        "the smallest time is taken",
-        "what takes longest is the limit: max, not min.",
-        lambda *call: REGIMES[_seconds(*call).index(min(_seconds(*call)))],
-    ),
-    (
-        "traffic and arithmetic are exchanged",
-        "few FLOPs per byte means that traffic is the limit.",
-        _upside_down,
-    ),
-    (
-        "the units do not match",
-        "hbm_gb_per_s counts 1e9 bytes and tflops_half counts 1e12 FLOPs: bring all three times "
-        "to seconds before you compare them.",
-        _by_seconds(
-            lambda f, b, n, on: [n * LAUNCH_S, b / on.hbm_gb_per_s, f / on.tflops_half],
-        ),
-    ),
-    (
-        "the launch time is in microseconds",
-        "5e-6 seconds, not 5: bring all three times to seconds.",
-        _by_seconds(lambda *call: [_seconds(*call)[0] * 1e6, *_seconds(*call)[1:]]),
-    ),
-    (
-        "the launch time is in milliseconds",
-        "5e-6 seconds, not 5e-3: bring all three times to seconds.",
-        _by_seconds(lambda *call: [_seconds(*call)[0] * 1e3, *_seconds(*call)[1:]]),
-    ),
-)
+_REGIME_MISTAKES = table(
+    ("overhead is missing",
+     "only bytes and FLOPs are compared. At N = 128 both take about a microsecond or less, while "
+     "each launch costs 5: launches are the third time.",
+     _by_seconds(lambda *call: [0.0, *_seconds(*call)[1:]])),
+    ("one launch is counted, whatever there are", "the launch time is not multiplied by launches.",
+     _by_seconds(lambda f, b, launches, on: _seconds(f, b, 1, on))),
+    ("the gpu makes no difference",
+     "every call is answered with the H100's figures: take them from gpu, in each call anew.",
+     _by_seconds(lambda f, b, launches, on: _seconds(f, b, launches, _H100))),
+    ("the gpu makes no difference",
+     "every call is answered with the A100's figures: take them from gpu, in each call anew.",
+     _by_seconds(lambda f, b, launches, on: _seconds(f, b, launches, gpu("A100")))),
+    ("the gpu makes no difference",
+     "295 FLOPs per byte is the ridge of the H100: every GPU has another one.",
+     _at_a_ridge_of(_H100.ridge), _at_a_ridge_of(295.0)),
+    ("not all three are compared",
+     "the largest of three is larger than both others: compare each with both.",
+     _two_of_three, _above_the_least),
+    ("two times are added up",
+     "each time is taken as if the other two cost nothing: compare it with each, not with the sum "
+     "of both.",
+     _above_the_sum),
+    ("the times are rounded",
+     "two times that lie close together become equal: compare them as they are.",
+     _in_microseconds),
+    ("TFLOP/s are taken for GFLOP/s", "a TFLOP is 1e12 FLOPs, not 1e9.",
+     _by_seconds(lambda *call: [*_seconds(*call)[:2], 1000 * _seconds(*call)[2]])),
+    ("GiB instead of GB", "hbm_gb_per_s counts 1e9 bytes; 2**30 bytes are a GiB.",
+     _by_seconds(lambda f, b, launches, on: _seconds(f, b * 1e9 / 2**30, launches, on))),
+    ("the smallest time is taken", "what takes longest is the limit: max, not min.",
+     lambda *call: REGIMES[_seconds(*call).index(min(_seconds(*call)))]),
+    ("traffic and arithmetic are exchanged", "few FLOPs per byte means that traffic is the limit.",
+     _upside_down),
+    ("the units do not match",
+     "hbm_gb_per_s counts 1e9 bytes and tflops_half counts 1e12 FLOPs: bring all three times to "
+     "seconds before you compare them.",
+     _by_seconds(lambda f, b, n, on: [n * LAUNCH_S, b / on.hbm_gb_per_s, f / on.tflops_half])),
+    ("the launch time is in microseconds", "5e-6 seconds, not 5: bring all three times to seconds.",
+     _by_seconds(lambda *call: [_seconds(*call)[0] * 1e6, *_seconds(*call)[1:]])),
+    ("the launch time is in milliseconds",
+     "5e-6 seconds, not 5e-3: bring all three times to seconds.",
+     _by_seconds(lambda *call: [_seconds(*call)[0] * 1e3, *_seconds(*call)[1:]])),
+)  # fmt: skip
 
 REGIME = Exercise.of(
     "2.3",

@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from course_lib.attention.online_softmax import OnlineState, finite_max
 from course_lib.attention.slips import LN_2
-from course_lib.judging.cases import FAR_BELOW, FARTHEST
+from course_lib.judging.cases import CREEP, FAR_BELOW, FARTHEST
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.misconceptions import BASES
@@ -194,6 +194,10 @@ def _merge_cases(rng: Generator) -> list[Case]:
         Case("the same seven from the right: merge is associative", (many, "right")),
         Case("the same seven as a tree, in pairs", (many, "tree")),
         Case("the same seven shuffled: merge is commutative", (shuffled, "left")),
+        *(
+            Case(f"the maxima are {a:g} and {b:g}", (states(a, b), "left"))
+            for a, b in ((0, CREEP), (CREEP, 0))  # too near to be worth a factor?
+        ),
     ]
 
 

@@ -52,43 +52,26 @@ def _judge_bounds(case: Case, observed: Observed, expected: Any) -> Finding | No
     return None
 
 
-_BOUNDS_MISTAKES = (
-    Mistake(
-        "the short last tile is dropped",
-        "257 rows make ceil(257 / 128) = 3 tiles, not 2: the last row needs one too.",
-        lambda n, tile: _bounds(n // tile * tile, tile),
-    ),
-    Mistake(
-        "the last tile runs past the end",
-        "stop must not pass n: the last tile may be shorter than the others.",
-        lambda n, tile: [(start, start + tile) for start in range(0, n, tile)],
-    ),
-    Mistake(
-        "stop is the last row of the tile",
-        "stop is the first row that does not belong to the tile, as in a Python slice.",
-        lambda n, tile: [(start, stop - 1) for start, stop in _bounds(n, tile)],
-    ),
-    Mistake(
-        "one tile too many",
-        "n // tile + 1 is one too many where tile divides n: use ceil.",
-        lambda n, tile: [(i * tile, min((i + 1) * tile, n)) for i in range(n // tile + 1)],
-    ),
-    Mistake(
-        "the last row is left out",
-        "the last stop is n, not n - 1: stop is the first row that does not belong to the tile.",
-        lambda n, tile: [(start, min(stop, n - 1)) for start, stop in _bounds(n, tile)],
-    ),
-    Mistake(
-        "the length in place of stop",
-        "a pair is (start, stop), not (start, number of rows).",
-        lambda n, tile: [(start, stop - start) for start, stop in _bounds(n, tile)],
-    ),
-    Mistake(
-        "rows are counted from 1",
-        "the first row is row 0.",
-        lambda n, tile: [(start + 1, stop) for start, stop in _bounds(n, tile)],
-    ),
-)
+_BOUNDS_MISTAKES = Mistake.table(
+    ("the short last tile is dropped",
+     "257 rows make ceil(257 / 128) = 3 tiles, not 2: the last row needs one too.",
+     lambda n, tile: _bounds(n // tile * tile, tile)),
+    ("the last tile runs past the end",
+     "stop must not pass n: the last tile may be shorter than the others.",
+     lambda n, tile: [(start, start + tile) for start in range(0, n, tile)]),
+    ("stop is the last row of the tile",
+     "stop is the first row that does not belong to the tile, as in a Python slice.",
+     lambda n, tile: [(start, stop - 1) for start, stop in _bounds(n, tile)]),
+    ("one tile too many", "n // tile + 1 is one too many where tile divides n: use ceil.",
+     lambda n, tile: [(i * tile, min((i + 1) * tile, n)) for i in range(n // tile + 1)]),
+    ("the last row is left out",
+     "the last stop is n, not n - 1: stop is the first row that does not belong to the tile.",
+     lambda n, tile: [(start, min(stop, n - 1)) for start, stop in _bounds(n, tile)]),
+    ("the length in place of stop", "a pair is (start, stop), not (start, number of rows).",
+     lambda n, tile: [(start, stop - start) for start, stop in _bounds(n, tile)]),
+    ("rows are counted from 1", "the first row is row 0.",
+     lambda n, tile: [(start + 1, stop) for start, stop in _bounds(n, tile)]),
+)  # fmt: skip
 
 
 EXERCISE = Exercise.of(
@@ -96,9 +79,6 @@ EXERCISE = Exercise.of(
     cases=_bounds_cases,
     truth=_bounds,
     judge=_judge_bounds,
-    spared={
-        JUMPS: "there are no scores",
-        FAR: "there are no scores",
-    },
+    spared=dict.fromkeys((JUMPS, FAR), "there are no scores"),
     mistakes=_BOUNDS_MISTAKES,
 )

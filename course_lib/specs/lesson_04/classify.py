@@ -11,7 +11,7 @@ from numpy.random import Generator
 from course_lib.judging.desk import misfit
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import exactly
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed, ways
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed, table
 
 
 def _classify(row_start: int, row_stop: int, col_start: int, col_stop: int, offset: int = 0) -> str:
@@ -125,80 +125,51 @@ def _offset_in(*rules: str) -> Callable[..., str]:
     return rule
 
 
-_RULES: tuple[tuple[str, str, Callable[..., str]], ...] = (
-    (
-        "the offset is ignored",
-        "query i stands at position i + offset.",
-        _moved(lambda offset: 0),
-    ),
-    (
-        "the offset has the wrong sign",
-        "query i stands at position i + offset. The keys stay where they are.",
-        _moved(lambda offset: -offset),
-    ),
-    *ways(
-        "the offset counts in one of the two rules",
-        "query i stands at position i + offset: the last query, where a tile is skipped, and the "
-        "first, where it is full.",
-        _offset_in("skip"),
-        _offset_in("full"),
-    ),
-    (
-        "a negative offset is taken for 0",
-        "with more queries than keys the offset is negative, and the first queries see no key.",
-        _moved(lambda offset: max(offset, 0)),
-    ),
-    *ways(
-        "the rule is reversed",
-        "min(query) > max(key) finds the tiles where everything is allowed; skip where even the "
-        "last query comes before the first key: max(query) < min(key).",
-        _by_corners(lambda q0, q1, k0, k1: q0 > k1, lambda q0, q1, k0, k1: q1 < k0),
-        _by_corners(lambda q0, q1, k0, k1: q0 > k1, lambda q0, q1, k0, k1: q1 <= k0),
-        _by_corners(lambda q0, q1, k0, k1: q0 >= k1, lambda q0, q1, k0, k1: q1 < k0),
-        lambda r0, r1, c0, c1, offset=0: _classify(c0, c1, r0, r1, offset),
-    ),
-    *ways(
-        "diagonal tiles are called full",
-        "the diagonal cuts through this tile: some of its pairs lie in the future, so it needs the "
-        "mask.",
-        _by_corners(full=lambda *corners: True),
-        _by_corners(full=lambda q0, q1, k0, k1: q1 >= k1),
-    ),
-    *ways(
-        "stop is counted as part of the tile",
-        "the last query is row_stop - 1 and the last key is col_stop - 1.",
-        _by_corners(lambda q0, q1, k0, k1: q1 + 1 < k0, lambda q0, q1, k0, k1: q0 > k1),
-        _by_corners(lambda q0, q1, k0, k1: q1 + 1 < k0),
-        _by_corners(full=lambda q0, q1, k0, k1: q0 > k1),
-    ),
-    *ways(
-        "a query does not see its own key",
-        "j <= i + offset allows j = i + offset: a tile with that one pair is not skipped.",
-        _moved(lambda offset: offset - 1),
-        _by_corners(lambda q0, q1, k0, k1: q1 <= k0),
-    ),
-    (
-        "a query sees one key of the future",
-        "the last key that query i sees is i + offset.",
-        _moved(lambda offset: offset + 1),
-    ),
-    (
-        "only the starts are compared",
-        "that is right for square tiles on the diagonal only: two corners decide, the last query "
-        "with the first key and the first query with the last key.",
-        _by_corners(lambda q0, q1, k0, k1: q0 < k0, lambda q0, q1, k0, k1: q0 > k0),
-    ),
-    (
-        "nothing is ever full",
-        "this is safe but wasteful: here every pair is allowed, so no mask is needed.",
-        _by_corners(full=lambda *corners: False),
-    ),
-    (
-        "nothing is ever skipped",
-        "no pair of this tile is allowed: do not even load it.",
-        _by_corners(skip=lambda *corners: False),
-    ),
-)
+_RULES = table(
+    ("the offset is ignored", "query i stands at position i + offset.", _moved(lambda offset: 0)),
+    ("the offset has the wrong sign",
+     "query i stands at position i + offset. The keys stay where they are.",
+     _moved(lambda offset: -offset)),
+    ("the offset counts in one of the two rules",
+     "query i stands at position i + offset: the last query, where a tile is skipped, and the "
+     "first, where it is full.",
+     _offset_in("skip"), _offset_in("full")),
+    ("a negative offset is taken for 0",
+     "with more queries than keys the offset is negative, and the first queries see no key.",
+     _moved(lambda offset: max(offset, 0))),
+    ("the rule is reversed",
+     "min(query) > max(key) finds the tiles where everything is allowed; skip where even the last "
+     "query comes before the first key: max(query) < min(key).",
+     _by_corners(lambda q0, q1, k0, k1: q0 > k1, lambda q0, q1, k0, k1: q1 < k0),
+     _by_corners(lambda q0, q1, k0, k1: q0 > k1, lambda q0, q1, k0, k1: q1 <= k0),
+     _by_corners(lambda q0, q1, k0, k1: q0 >= k1, lambda q0, q1, k0, k1: q1 < k0),
+     lambda r0, r1, c0, c1, offset=0: _classify(c0, c1, r0, r1, offset)),
+    ("diagonal tiles are called full",
+     "the diagonal cuts through this tile: some of its pairs lie in the future, so it needs the "
+     "mask.",
+     _by_corners(full=lambda *corners: True),
+     _by_corners(full=lambda q0, q1, k0, k1: q1 >= k1)),
+    ("stop is counted as part of the tile",
+     "the last query is row_stop - 1 and the last key is col_stop - 1.",
+     _by_corners(lambda q0, q1, k0, k1: q1 + 1 < k0, lambda q0, q1, k0, k1: q0 > k1),
+     _by_corners(lambda q0, q1, k0, k1: q1 + 1 < k0),
+     _by_corners(full=lambda q0, q1, k0, k1: q0 > k1)),
+    ("a query does not see its own key",
+     "j <= i + offset allows j = i + offset: a tile with that one pair is not skipped.",
+     _moved(lambda offset: offset - 1),
+     _by_corners(lambda q0, q1, k0, k1: q1 <= k0)),
+    ("a query sees one key of the future", "the last key that query i sees is i + offset.",
+     _moved(lambda offset: offset + 1)),
+    ("only the starts are compared",
+     "that is right for square tiles on the diagonal only: two corners decide, the last query "
+     "with the first key and the first query with the last key.",
+     _by_corners(lambda q0, q1, k0, k1: q0 < k0, lambda q0, q1, k0, k1: q0 > k0)),
+    ("nothing is ever full",
+     "this is safe but wasteful: here every pair is allowed, so no mask is needed.",
+     _by_corners(full=lambda *corners: False)),
+    ("nothing is ever skipped", "no pair of this tile is allowed: do not even load it.",
+     _by_corners(skip=lambda *corners: False)),
+)  # fmt: skip
 
 
 EXERCISE = Exercise.of(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from course_lib.accounting.memory import FlatMemory
@@ -37,44 +39,32 @@ def _loads_truth() -> dict[str, float]:
     }
 
 
-def _wrong_loads(name: str, says: str, **entries: float) -> Mistake:
-    """Return a mistake about some entries; NaN leaves the others open."""
+def _entries(**wrong: float) -> Callable[[], dict[str, float]]:
+    """Return an answer with some wrong entries; NaN leaves the others open."""
     keys = ("q_times", "k_times", "k_times_tile_16", "k_growth", "size_growth")
-    return Mistake(name, says, lambda: {key: entries.get(key, np.nan) for key in keys})
+    return lambda: {key: wrong.get(key, np.nan) for key in keys}
 
 
-_LOAD_MISTAKES = (
-    _wrong_loads(
-        "K and V are read once in all",
-        "every query needs every key: each Q tile's program walks over all of K and V again.",
-        k_times=1,
-    ),
-    _wrong_loads(
-        "Q is loaded again for every K tile",
-        "a program keeps its Q tile for the whole walk over the keys.",
-        q_times=4,
-    ),
-    _wrong_loads(
-        "smaller tiles cut the re-reads",
-        "smaller Q tiles mean more programs, and each of them loads all of K and V.",
-        k_times_tile_16=1,
-    ),
-    _wrong_loads(
-        "tiles make no difference to the re-reads",
-        "the number of programs is N / tile, and each of them loads all of K and V.",
-        k_times_tile_16=4,
-    ),
-    _wrong_loads(
-        "O(N) memory is O(N) traffic",
-        "the space doubles, but the loads do not: twice the keys, loaded by twice the programs.",
-        k_growth=2,
-    ),
-    _wrong_loads(
-        "the space grows as the traffic does",
-        "nothing of size N x N is kept: Q, K, V and O have one row per token.",
-        size_growth=4,
-    ),
-)
+_LOAD_MISTAKES = Mistake.table(
+    ("K and V are read once in all",
+     "every query needs every key: each Q tile's program walks over all of K and V again.",
+     _entries(k_times=1)),
+    ("Q is loaded again for every K tile",
+     "a program keeps its Q tile for the whole walk over the keys.",
+     _entries(q_times=4)),
+    ("smaller tiles cut the re-reads",
+     "smaller Q tiles mean more programs, and each of them loads all of K and V.",
+     _entries(k_times_tile_16=1)),
+    ("tiles make no difference to the re-reads",
+     "the number of programs is N / tile, and each of them loads all of K and V.",
+     _entries(k_times_tile_16=4)),
+    ("O(N) memory is O(N) traffic",
+     "the space doubles, but the loads do not: twice the keys, loaded by twice the programs.",
+     _entries(k_growth=2)),
+    ("the space grows as the traffic does",
+     "nothing of size N x N is kept: Q, K, V and O have one row per token.",
+     _entries(size_growth=4)),
+)  # fmt: skip
 
 
 EXERCISE = Exercise.of(

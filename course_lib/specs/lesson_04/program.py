@@ -203,6 +203,7 @@ def _program_cases(rng: Generator) -> list[Case]:
               rng, heads=(1, 2, 3, 6), layout=[name for name in _layouts() if name != _FAR])),
         case(cases.CREEP_NAME, cases.creeping(rng, 9, 50, 4, cases.CREEP, heads=(1,)), 4, 16,
              blind_to=frozenset({"mean(V)"})),
+        case(cases.WHOLE_NAME, cases.jumping(rng, 6, 16, 4, 2000, heads=(1,)), 4, 8),
     ]  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Exercises 4.2 and 4.3: tiled attention. The score matrix must never exist.
 
-Longer than 400 lines because 4.3 is a loop around 4.2: they share cases, walk and mistakes.
+4.3 is a loop around 4.2: they share cases, walk and mistakes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from course_lib.judging.misconceptions import (
     attention_mistakes,
 )
 from course_lib.judging.misread import Misreading, Model
-from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed, table
 
 judge_output = attention_judge(with_lse=False, in_dtype=False)
 
@@ -177,7 +177,8 @@ def _tiled_cases(rng: Generator) -> list[Case]:
         for n_q, n_k, d, block_q, block_k in sizes.tiled(rng)
     ]  # fmt: skip
     wide = [case(name, qkv, 2, 4) for name, qkv in magnitudes.attention(rng, 3, 14, 4)]
-    return [*drawn, farthest, ones, many, creeping, *wide, *related]
+    whole = case(cases.WHOLE_NAME, cases.jumping(rng, 6, 16, 4, 2000), 4, 8)
+    return [*drawn, farthest, ones, many, creeping, *wide, *related, whole]
 
 
 def _tiles_of_keys(k: Any, v: Any, block_k: int) -> list[tuple[Any, Any]]:
@@ -204,10 +205,6 @@ def _scaled_by(rows: Callable[..., int]) -> Callable[..., np.ndarray]:
         return attention_float64(q * np.sqrt(q.shape[1] / rows(q, k)), k, v)[0]
 
     return model
-
-
-def _causal(q: Any, k: Any, v: Any, **_tiles: int) -> np.ndarray:
-    return attention_float64(q, k, v, allowed=np.tri(len(q), len(k), dtype=bool))[0]
 
 
 def _one_sum_per_tile(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np.ndarray:
@@ -237,154 +234,96 @@ def _desk_not_cleared(q: Any, k: Any, v: Any, block_q: int, block_k: int) -> np.
     return np.concatenate(out)
 
 
-def only_rows(attend: Callable[..., np.ndarray]) -> tuple[Mistake, ...]:
+def only_rows(attend: Callable[..., np.ndarray]) -> tuple[tuple[str, str, Any], ...]:
     """Return the mistakes that leave rows without an answer, 0 or NaN, of a right function."""
 
-    def rows(stop: Callable[[int, int], int], left: float) -> Callable[..., np.ndarray]:
-        def model(q: Any, *inputs: Any, block_q: int, block_k: int, **more: int) -> np.ndarray:
-            out = attend(q, *inputs, **more)
-            out[..., stop(q.shape[-2], block_q) :, :] = left
-            return out
+    def model(
+        q: Any, *inputs: Any, left: float, stop: Callable[[int, int], int], block_q: int,
+        block_k: int, **more: int,
+    ) -> np.ndarray:  # fmt: skip
+        out = attend(q, *inputs, **more)
+        out[..., stop(q.shape[-2], block_q) :, :] = left
+        return out
 
-        return model
+    def rows(stop: Callable[[int, int], int]) -> list[Callable[..., np.ndarray]]:
+        return [partial(model, left=left, stop=stop) for left in (0.0, np.nan)]
 
-    kinds = (
-        (
-            "the short last Q tile is dropped",
-            "the last queries get no answer: there are ceil(n_q / block_q) tiles.",
-            lambda n_q, block_q: n_q // block_q * block_q,
-        ),
-        (
-            "the short last Q tile is dropped",
-            "the last queries get no answer: there are ceil(n_q / block_q) tiles.",
-            lambda n_q, block_q: max(1, n_q - (n_q % block_q == 1)),
-        ),
-        (
-            "only the first Q tile is written",
-            "is the `return` inside the loop over Q tiles, or does that end after one?",
-            lambda n_q, block_q: block_q,
-        ),
-    )
-    return tuple(
-        Mistake(name, says, rows(stop, left))
-        for name, says, stop in kinds
-        for left in (0.0, np.nan)
-    )
+    return table(
+        ("the short last Q tile is dropped",
+         "the last queries get no answer: there are ceil(n_q / block_q) tiles.",
+         *rows(lambda n_q, block_q: n_q // block_q * block_q),
+         *rows(lambda n_q, block_q: max(1, n_q - (n_q % block_q == 1)))),
+        ("only the first Q tile is written",
+         "is the `return` inside the loop over Q tiles, or does that end after one?",
+         *rows(lambda n_q, block_q: block_q)),
+    )  # fmt: skip
 
 
 # All NaN is what an inverted alpha gives on any input. These give it on extreme scores only,
 # so whoever comes as far as those made one of these: ask for them first.
 _EXTREME = ("a maximum below 0 counts as 0", "no maximum is subtracted")
 # what may be wrong in any loop over tiles of keys, whatever it visits
-OF_THE_LOOP = frozenset(
-    {
-        "O is not rescaled",
-        "l is not rescaled",
-        "nothing is rescaled",
-        "alpha is inverted",
-        ALL_NAN,
-        "each tile uses its own maximum",
-        "one maximum for the whole tile",
-        "a maximum below 0 counts as 0",
-        STARTS_LOW,
-        "m is never updated",
-        "no maximum is subtracted",
-        CLIPPED,
-        NOT_THE_MAXIMUM,
-        "divided in every tile",
-        "the past is thrown away",
-        "each tile is normalised on its own",
-        "not divided by the sum",
-        "the new tile is rescaled as well",
-        BASES,
-        "the scale is missing",
-        "scaled twice",
-        "the scale is upside down",
-        "a hidden score is not -inf",
-        "K is read in place of V",
-        "K is reshaped, not transposed",
-    }
-)
+OF_THE_LOOP = frozenset({
+    "O is not rescaled", "l is not rescaled", "nothing is rescaled", "alpha is inverted", ALL_NAN,
+    "each tile uses its own maximum", "one maximum for the whole tile",
+    "a maximum below 0 counts as 0", STARTS_LOW, "m is never updated", "no maximum is subtracted",
+    CLIPPED, NOT_THE_MAXIMUM, "divided in every tile", "the past is thrown away",
+    "each tile is normalised on its own", "not divided by the sum",
+    "the new tile is rescaled as well", BASES, "the scale is missing", "scaled twice",
+    "the scale is upside down", "a hidden score is not -inf", "K is read in place of V",
+    "K is reshaped, not transposed",
+})  # fmt: skip
 _NO_MASK_NO_STRIDES = OF_THE_LOOP | {
-    "softmax over the wrong axis",
-    "keys past the end count as score 0",
-    "the mask comes after the maximum",
-    "the last tile is dropped",
-    "only square tiles",
-    "only the first tile of keys counts",
-    "every step reads the first tile of K, or of V",
-    "scaled by a length, not by head_dim",
-    "the loop ends at n_q",
-    "one length for Q and K",
-}
-STREAM_MISTAKES = tuple(
-    sorted(
-        attention_mistakes(without_masks=_NO_MASK_NO_STRIDES), key=lambda m: m.name not in _EXTREME
-    )
-)
+    "softmax over the wrong axis", "keys past the end count as score 0",
+    "the mask comes after the maximum", "the last tile is dropped", "only square tiles",
+    "only the first tile of keys counts", "every step reads the first tile of K, or of V",
+    "scaled by a length, not by head_dim", "the loop ends at n_q", "one length for Q and K",
+}  # fmt: skip
+_STREAMED = attention_mistakes(without_masks=_NO_MASK_NO_STRIDES)
+STREAM_MISTAKES = tuple(sorted(_STREAMED, key=lambda one: one.name not in _EXTREME))
 
-_TILE_MISTAKES = (
-    Mistake(
-        "each tile's output is written",
-        "each K/V tile's own answer replaces the one before, so only the last tile is left (or m "
-        "is not carried on, and alpha is 0). No tile has an answer of its own: keep m, l_sum and o "
-        "running, and return once, at the end.",
-        _of_each_tile(lambda answers: answers[-1]),
-    ),
-    Mistake(
-        "tile answers are averaged",
-        "each K/V tile gets a softmax of its own and the answers are averaged: "
-        "a tile with larger scores must count for more.",
-        _of_each_tile(lambda answers: np.mean(answers, axis=0)),
-    ),
-    Mistake(
-        "tile answers are added",
-        "each K/V tile gets a softmax of its own and the answers are added up: the weights of a "
-        "row then sum to the number of tiles.",
-        _of_each_tile(lambda answers: np.sum(answers, axis=0)),
-    ),
-    Mistake(
-        "only the first tile is counted",
-        "is the `return` inside the loop, or does every step read the first tile?",
-        _of_each_tile(lambda answers: answers[0]),
-    ),
-    *Mistake.ways(
-        "the last tile is dropped",
-        SAYS["the last tile is dropped"],
-        partial(_but_the_last, lone=False),
-        partial(_but_the_last, lone=True),
-    ),
-    *Mistake.ways(
-        "scaled by the number of tokens",
-        "the scores are divided by the root of a number of rows. d is the length of a row.",
-        _scaled_by(lambda q, k: len(q)),
-        _scaled_by(lambda q, k: len(k)),
-    ),
-    Mistake(
-        "a causal mask that nobody asked for",
-        "here every query sees every key: masks begin with exercise 4.4.",
-        _causal,
-    ),
-)
-_ONE_SUM = Mistake(
-    "one sum for the whole tile",
-    "l_sum has shape (n_rows,), one number for each query: sum p over axis 1 only.",
-    _one_sum_per_tile,
-)
-_ALL_FOR_ANY = Mistake(
-    "rescaled only where all maxima rise",
-    "the sum and the output are rescaled only in tiles in which the maximum of every row rises: is "
-    "`all` asked where `any` is meant? Rows whose own maximum rose keep the old scale.",
-    Model(Misreading(loop=SLIPS["neither_unless_all_rise"])),
-)
-_LOOP_MISTAKES = (
-    Mistake(
-        "m, l and O are carried over to the next Q tile",
-        "set m, l_sum and o anew inside the loop over Q tiles: other queries, other sums.",
-        _desk_not_cleared,
-    ),
+_TILE_MISTAKES = Mistake.table(
+    ("each tile's output is written",
+     "each K/V tile's own answer replaces the one before, so only the last tile is left (or m is "
+     "not carried on, and alpha is 0). No tile has an answer of its own: keep m, l_sum and o "
+     "running, and return once, at the end.",
+     _of_each_tile(lambda answers: answers[-1])),
+    ("tile answers are averaged",
+     "each K/V tile gets a softmax of its own and the answers are averaged: a tile with larger "
+     "scores must count for more.",
+     _of_each_tile(lambda answers: np.mean(answers, axis=0))),
+    ("tile answers are added",
+     "each K/V tile gets a softmax of its own and the answers are added up: the weights of a row "
+     "then sum to the number of tiles.",
+     _of_each_tile(lambda answers: np.sum(answers, axis=0))),
+    ("only the first tile is counted",
+     "is the `return` inside the loop, or does every step read the first tile?",
+     _of_each_tile(lambda answers: answers[0])),
+    ("the last tile is dropped", SAYS["the last tile is dropped"],
+     partial(_but_the_last, lone=False), partial(_but_the_last, lone=True)),
+    ("scaled by the number of tokens",
+     "the scores are divided by the root of a number of rows. d is the length of a row.",
+     _scaled_by(lambda q, k: len(q)), _scaled_by(lambda q, k: len(k))),
+    ("a causal mask that nobody asked for",
+     "here every query sees every key: masks begin with exercise 4.4.",
+     lambda q, k, v, **_: attention_float64(
+         q, k, v, allowed=np.tri(len(q), len(k), dtype=bool))[0]),
+)  # fmt: skip
+_ONE_SUM, _ALL_FOR_ANY = Mistake.table(
+    ("one sum for the whole tile",
+     "l_sum has shape (n_rows,), one number for each query: sum p over axis 1 only.",
+     _one_sum_per_tile),
+    ("rescaled only where all maxima rise",
+     "the sum and the output are rescaled only in tiles in which the maximum of every row rises: "
+     "is `all` asked where `any` is meant? Rows whose own maximum rose keep the old scale.",
+     Model(Misreading(loop=SLIPS["neither_unless_all_rise"]))),
+)  # fmt: skip
+_LOOP_MISTAKES = Mistake.table(
+    ("m, l and O are carried over to the next Q tile",
+     "set m, l_sum and o anew inside the loop over Q tiles: other queries, other sums.",
+     _desk_not_cleared),
     *only_rows(lambda q, k, v: attention_float64(q, k, v)[0]),
-)
+)  # fmt: skip
 
 
 ONE_Q_TILE = Exercise.of(

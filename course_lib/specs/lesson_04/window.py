@@ -84,6 +84,8 @@ def _window_cases(rng: Generator) -> list[Case]:
         *(case(name, qkv, 20, 2, 4)
           for name, qkv in magnitudes.attention(rng, 3, 14, 4, heads=(1,))),
         *related,
+        case(cases.CREEP_NAME,
+             in_double(cases.creeping(rng, 3, 21, 4, cases.CREEP, heads=(1,))), 99, 4, 4),
     ]  # fmt: skip
 
 
@@ -227,91 +229,61 @@ def _window_walk(
     return model
 
 
-_WINDOW_MISTAKES = (
-    Mistake(
-        "unseen tiles are computed and masked",
-        "0 * NaN is NaN: begin the loop at the first tile that a row may see.",
-        _window_model(),
-    ),
-    *Mistake.ways(
-        "the window is one key too long",
-        "the query's own key counts: a window of 1 is the query itself.",
-        _window_model(1),
-        _window_walk(longer=1),
-    ),
-    Mistake(
-        "the window is one key too short",
-        "the query's own key counts as one of the window.",
-        _window_model(-1),
-    ),
-    Mistake(
-        "the window looks into the future",
-        "causal comes first: no key after the query's own position.",
-        _window_model(future=lambda window: window - 1),
-    ),
-    Mistake(
-        "the window is missing",
-        "this is plain causal attention.",
-        _window_model(1 << 20),
-    ),
-    Mistake(
-        "positions are aligned at the start",
-        "query i stands at position i + n_k - n_q: the last query sees the last key.",
-        _window_model(from_start=True),
-    ),
-    Mistake(
-        "heads take turns instead of sharing with their neighbours",
-        "query head h uses key head h // (H / H_kv), not h % H_kv.",
-        _window_model(share=lambda head, heads, kv_heads: head % kv_heads),
-    ),
-    Mistake(
-        "all heads read the first head",
-        "query head h uses key head h // (H / H_kv).",
-        _window_model(share=lambda *_: 0),
-    ),
-    Mistake(
-        "the group is taken for the number of key heads",
-        "a group has H / H_kv query heads: divide by that, not by H_kv.",
-        _window_model(share=lambda head, heads, kv_heads: head // kv_heads % kv_heads),
-    ),
-    Mistake(
-        "the causal mask is missing",
-        "the window hides keys that are too old; no key after the query's own may be seen either.",
-        _window_model(future=lambda window: 1 << 20),
-    ),
-    Mistake(
-        "the loop begins too late",
-        "the first row of the Q tile has the oldest keys: it decides where the loop begins.",
-        _window_walk(begin=-1),
-    ),
-    Mistake(
-        "the loop ends too early",
-        "the last row of the Q tile sees its own key: the loop ends after the tile that holds it.",
-        _window_walk(end=lambda last, block_k: last // block_k * block_k),
-    ),
-    *Mistake.ways(
-        "only the first tile is counted",
-        "the loop ends after the first tile of keys, whatever a row sees.",
-        *(
-            _window_walk(end=lambda last, block_k: block_k, guarded=guarded, l_guarded=l_guarded)
-            for guarded, l_guarded in ((True, True), (True, False), (False, False))
-        ),
-    ),
+# rows without a key: who takes care of them
+_GUARDS: tuple[dict[str, Any], ...] = (
+    {"guarded": True, "l_guarded": True},
+    {"guarded": True, "l_guarded": False},
+    {"guarded": False, "l_guarded": False},
+)
+_WINDOW_MISTAKES = Mistake.table(
+    ("unseen tiles are computed and masked",
+     "0 * NaN is NaN: begin the loop at the first tile that a row may see.",
+     _window_model()),
+    ("the window is one key too long",
+     "the query's own key counts: a window of 1 is the query itself.",
+     _window_model(1), _window_walk(longer=1)),
+    ("the window is one key too short", "the query's own key counts as one of the window.",
+     _window_model(-1)),
+    ("the window looks into the future",
+     "causal comes first: no key after the query's own position.",
+     _window_model(future=lambda window: window - 1)),
+    ("the window is missing", "this is plain causal attention.", _window_model(1 << 20)),
+    ("positions are aligned at the start",
+     "query i stands at position i + n_k - n_q: the last query sees the last key.",
+     _window_model(from_start=True)),
+    ("heads take turns instead of sharing with their neighbours",
+     "query head h uses key head h // (H / H_kv), not h % H_kv.",
+     _window_model(share=lambda head, heads, kv_heads: head % kv_heads)),
+    ("all heads read the first head", "query head h uses key head h // (H / H_kv).",
+     _window_model(share=lambda *_: 0)),
+    ("the group is taken for the number of key heads",
+     "a group has H / H_kv query heads: divide by that, not by H_kv.",
+     _window_model(share=lambda head, heads, kv_heads: head // kv_heads % kv_heads)),
+    ("the causal mask is missing",
+     "the window hides keys that are too old; no key after the query's own may be seen either.",
+     _window_model(future=lambda window: 1 << 20)),
+    ("the loop begins too late",
+     "the first row of the Q tile has the oldest keys: it decides where the loop begins.",
+     _window_walk(begin=-1)),
+    ("the loop ends too early",
+     "the last row of the Q tile sees its own key: the loop ends after the tile that holds it.",
+     _window_walk(end=lambda last, block_k: last // block_k * block_k)),
+    ("only the first tile is counted",
+     "the loop ends after the first tile of keys, whatever a row sees.",
+     *(_window_walk(end=lambda last, block_k: block_k, **guards) for guards in _GUARDS)),
     *only_rows(_window_model()),
-    Mistake(
-        "a tile without keys gives NaN",
-        "a row may meet a tile in which it sees no key before it has seen any: m_new is -inf "
-        "then, and -inf - (-inf) is NaN. Subtract 0 there.",
-        _window_walk(guarded=False),
-    ),
+    ("a tile without keys gives NaN",
+     "a row may meet a tile in which it sees no key before it has seen any: m_new is -inf then, "
+     "and -inf - (-inf) is NaN. Subtract 0 there.",
+     _window_walk(guarded=False)),
     *(
-        Mistake(known.name, known.says, _window_walk(slip, guarded=guarded, l_guarded=l_guarded))
+        (known.name, known.says, _window_walk(slip, **guards))
         for known in known_as(OF_THE_LOOP | {"scaled by a length, not by head_dim"})
         for slip in known.slips
-        for guarded, l_guarded in ((True, True), (True, False), (False, False))
-        if guarded in slip.loop.guards
+        for guards in _GUARDS
+        if guards["guarded"] in slip.loop.guards
     ),
-)
+)  # fmt: skip
 
 
 EXERCISE = Exercise.of(

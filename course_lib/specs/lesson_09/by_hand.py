@@ -78,10 +78,6 @@ def _judge(case: Case, observed: Observed, expected: dict[str, list[Any]]) -> Fi
     return None
 
 
-def _mistake(name: str, says: str, **wrong: Any) -> Mistake:
-    return Mistake(name, says, partial(_sheet, **wrong))
-
-
 BY_HAND = Exercise.of(
     "9.1",
     cases=lambda _rng: [Case("")],
@@ -89,39 +85,27 @@ BY_HAND = Exercise.of(
     judge=_judge,
     kind="question",
     compared=lambda case, sheet: as_meant(_by_name(sheet), _sheet()),
-    mistakes=(
-        _mistake(
-            "P and dS are not transposed",
-            "row i of P tells query i whom to look at; for key j its *column* is wanted: who "
-            "looked at it? dV = P^T dO, dK = scale dS^T Q.",
-            transposed=False,
-        ),
-        _mistake(
-            "delta is not subtracted",
-            "dS = P * (dP - delta): without delta, a row of dS does not add up to 0.",
-            delta=False,
-        ),
-        _mistake(
-            "the softmax is computed anew in each tile",
-            "with one key a tile, a softmax of the tile is 1: a tile does not know the sum of its "
-            "rows. P = exp(S - lse).",
-            each=True,
-        ),
-        *Mistake.ways(
-            "the last scale is missing",
-            "S = scale * Q K^T: what reaches Q and K passes the scale once more, on its way back.",
-            *(partial(_sheet, power=0, of=of) for of in ("qk", "q", "k")),
-        ),
-        *Mistake.ways(
-            "scaled twice on the way back",
-            "dQ and dK are multiplied by the scale once: in dS, or at the end.",
-            *(partial(_sheet, power=2, of=of) for of in ("qk", "q", "k")),
-        ),
-        _mistake(
-            "the softmax is derived number by number",
-            "P * (1 - P) is the derivative of one weight by its own score; the other score of the "
-            "row moves it too.",
-            own=True,
-        ),
+    mistakes=Mistake.table(
+        ("P and dS are not transposed",
+         "row i of P tells query i whom to look at; for key j its *column* is wanted: who looked "
+         "at it? dV = P^T dO, dK = scale dS^T Q.",
+         partial(_sheet, transposed=False)),
+        ("delta is not subtracted",
+         "dS = P * (dP - delta): without delta, a row of dS does not add up to 0.",
+         partial(_sheet, delta=False)),
+        ("the softmax is computed anew in each tile",
+         "with one key a tile, a softmax of the tile is 1: a tile does not know the sum of its "
+         "rows. P = exp(S - lse).",
+         partial(_sheet, each=True)),
+        ("the last scale is missing",
+         "S = scale * Q K^T: what reaches Q and K passes the scale once more, on its way back.",
+         *(partial(_sheet, power=0, of=of) for of in ("qk", "q", "k"))),
+        ("scaled twice on the way back",
+         "dQ and dK are multiplied by the scale once: in dS, or at the end.",
+         *(partial(_sheet, power=2, of=of) for of in ("qk", "q", "k"))),
+        ("the softmax is derived number by number",
+         "P * (1 - P) is the derivative of one weight by its own score; the other score of the "
+         "row moves it too.",
+         partial(_sheet, own=True)),
     ),
-)
+)  # fmt: skip

@@ -27,10 +27,10 @@ from course_lib.specs.lesson_09.weights import (
     OF_MASKS,
     OF_TILES,
     Weights,
-    parts,
+    Where,
     right,
+    scaled_scores,
     seen_by,
-    where_of,
 )
 
 
@@ -131,9 +131,9 @@ def _backward_cases(rng: Generator) -> list[Case]:
 def _backward_truth(
     q: Any, k: Any, o: Any, lse: Any, do: Any, *, causal: bool = False, **_tiles: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    s, seen = parts(q, k, causal=causal)
+    seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
     with np.errstate(all="ignore"):
-        p = np.where(seen, np.exp(s - as_float64(lse)[..., None]), 0.0)
+        p = np.where(seen, np.exp(scaled_scores(q, k) - as_float64(lse)[..., None]), 0.0)
     do = as_float64(do)
     return (do * as_float64(o)).sum(-1), p.swapaxes(-1, -2) @ do
 
@@ -242,11 +242,10 @@ def _slip(
         q: Any, k: Any, o: Any, lse: Any, do: Any, *, causal: bool = False,
         block_q: int = 64, block_k: int = 64,
     ) -> Any:  # fmt: skip
-        s, seen = parts(q, k, causal=causal)
         lse, o, do = as_float64(lse)[..., None], as_float64(o), as_float64(do)
-        where = where_of(seen, q, block_q, block_k, causal=causal)
+        where = Where.of(q, k, causal=causal, block_q=block_q, block_k=block_k)
         with np.errstate(all="ignore"):
-            p = weights(s, lse, seen, where)
+            p = weights(scaled_scores(q, k), lse, where)
             delta_row = delta(o, do) if delta else (o * do).sum(-1)
             dv = p.swapaxes(-1, -2) @ (values(o, do) if values else do)
             return delta_row, in_float32(dv)
@@ -260,44 +259,25 @@ def _summed_down(o: np.ndarray, do: np.ndarray) -> np.ndarray:
     return (o * do).reshape(*o.shape[:-2], -1, d, d).sum(-2).reshape(o.shape[:-1])
 
 
-_MISTAKES = (
-    *(
-        Mistake(name, says, _slip(weights))
-        for name, says, weights in (*OF_TILES, *KEYS_OUTSIDE, *OF_MASKS)
-    ),
-    Mistake(
-        "o is taken for do",
-        "P^T multiplies the gradient do, not the output o.",
-        _slip(values=lambda o, do: o),
-    ),
-    *(
-        Mistake(
-            "delta is not of do and o",
-            f"delta is the sum of do * o along a row{instead}.",
-            _slip(delta=delta),
-        )
-        for instead, delta in (
-            ("", lambda o, do: (o * o).sum(-1)),
-            ("", lambda o, do: (do * do).sum(-1)),
-            (", not of do alone", lambda o, do: do.sum(-1)),
-        )
-    ),
-    Mistake(
-        "a mean, not a sum",
-        "delta is the sum along the row: nothing is divided by head_dim.",
-        _slip(delta=lambda o, do: (o * do).mean(-1)),
-    ),
-    Mistake(
-        "delta is summed down the columns",
-        "delta is one number per query: sum along the row, axis 1 of (block_q, head_dim).",
-        _slip(delta=_summed_down),
-    ),
-    Mistake(
-        "delta has the wrong sign",
-        "delta is the plain sum of do * o; the minus comes later, in dP - delta.",
-        _slip(delta=lambda o, do: -(o * do).sum(-1)),
-    ),
-)
+_MISTAKES = Mistake.table(
+    *((name, says, _slip(weights))
+      for name, says, weights in (*OF_TILES, *KEYS_OUTSIDE, *OF_MASKS)),
+    ("o is taken for do", "P^T multiplies the gradient do, not the output o.",
+     _slip(values=lambda o, do: o)),
+    ("delta is not of do and o", "delta is the sum of do * o along a row.",
+     _slip(delta=lambda o, do: (o * o).sum(-1)),
+     _slip(delta=lambda o, do: (do * do).sum(-1))),
+    ("delta is not of do and o", "delta is the sum of do * o along a row, not of do alone.",
+     _slip(delta=lambda o, do: do.sum(-1))),
+    ("a mean, not a sum", "delta is the sum along the row: nothing is divided by head_dim.",
+     _slip(delta=lambda o, do: (o * do).mean(-1))),
+    ("delta is summed down the columns",
+     "delta is one number per query: sum along the row, axis 1 of (block_q, head_dim).",
+     _slip(delta=_summed_down)),
+    ("delta has the wrong sign",
+     "delta is the plain sum of do * o; the minus comes later, in dP - delta.",
+     _slip(delta=lambda o, do: -(o * do).sum(-1))),
+)  # fmt: skip
 
 DELTA_AND_DV = Exercise.of(
     "9.2",

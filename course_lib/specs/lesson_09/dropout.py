@@ -35,7 +35,7 @@ from course_lib.specs.lesson_09.gradients import (
     in_one_kernel,
     mistakes_there_and_back,
 )
-from course_lib.specs.lesson_09.weights import parts, right, seen_by, where_of
+from course_lib.specs.lesson_09.weights import Where, right, scaled_scores
 
 _NAMES = ("`o`", "`lse`", "the gradient of `q`", "the gradient of `k`", "the gradient of `v`")
 _AXES = ("batch", "head", "row", "column")
@@ -91,8 +91,8 @@ def _cases(rng: Generator) -> list[Case]:
              80, 64, 64, heads=(2, 2), tiles=(128, 32), strided="all"),
         # the second tile of keys is first seen by the last row of a tile of queries; d is so wide
         # that one identity shows all keys
-        case(0.5, "rate 1/2, causal, 51 queries, 100 keys: aligned at the end",
-             51, 100, 128, heads=(1, 2), tiles=(16, 64), causal=True, turn=2),
+        case(0.5, "rate 1/2, causal, 60 queries, 93 keys: aligned at the end",
+             60, 93, 128, heads=(1, 2), tiles=(32, 64), causal=True, turn=2),
         # more heads than 8
         case(0.7777, "rate 0.7777, seed 0, 3 x 3 heads, 32 queries, 32 keys",
              32, 32, 32, heads=(3, 3), tiles=(32, 64), seed=0),
@@ -115,6 +115,10 @@ def _cases(rng: Generator) -> list[Case]:
              33, 33, 16, far=draw.FAR_BELOW, tiles=(32, 16), eyes=False, level=True),
         case(0.0, f"rate 0, {draw.ROOMY_NAME}",
              17, 33, 16, heads=(2, 2), tiles=(16, 32), eyes=False, strided="room"),
+        case(0.0, f"rate 0, {draw.CREEP_NAME}",
+             16, 64, 16, creep=draw.CREEP, tiles=(16, 16), eyes=False),
+        # small: gone through once more, and for each input alone
+        case(0.5, "rate 1/2, 16 queries, 4 keys", 16, 4, 16, tiles=(16, 16), eyes=False),
     ]  # fmt: skip
 
 
@@ -150,9 +154,8 @@ def _saved(
     """
     if rate:
         raise ValueError("the mask is the student's own")
-    seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
-    where = where_of(seen, q, block_q, block_k, causal=causal)
-    return lambda o, lse: (q, k, v, do, lse, (as_float64(do) * o).sum(-1), seen, where)
+    where = Where.of(q, k, causal=causal, block_q=block_q, block_k=block_k)
+    return lambda o, lse: (q, k, v, do, lse, (as_float64(do) * o).sum(-1), where)
 
 
 def _onward(*inputs: Any, **how: Any) -> Callable[..., Any]:
@@ -193,15 +196,15 @@ class _Call:
     qkv: tuple[Any, Any, Any]
     lse: np.ndarray
     p: np.ndarray
-    seen: np.ndarray
+    where: Where
     kept: Any = 1.0
 
     @classmethod
     def of(cls, q: Any, k: Any, v: Any, *, causal: bool) -> _Call:
         _, lse = attention_truth(q, k, v, causal=causal)
-        s, seen = parts(q, k, causal=causal)
+        where = Where.of(q, k, causal=causal)
         with np.errstate(all="ignore"):
-            return cls((q, k, v), lse, right(s, lse[..., None], seen), seen)
+            return cls((q, k, v), lse, right(scaled_scores(q, k), lse[..., None], where), where)
 
     def o(self, v: Any) -> np.ndarray:
         return np.asarray(self.p * self.kept @ as_float64(v))
@@ -209,7 +212,7 @@ class _Call:
     def gradients(self, do: Any, ds: Callable[..., Any], for_v: Callable[..., Any]) -> Any:
         delta = (as_float64(do) * self.o(self.qkv[2])).sum(-1)
         slip = Slip(ds=ds, for_v=for_v)
-        return gradients(*self.qkv, do, self.lse, delta, self.seen, {}, slip=slip)
+        return gradients(*self.qkv, do, self.lse, delta, self.where, slip=slip)
 
 
 def _derived(kept: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -373,8 +376,7 @@ def _of_values(case: Case, got: Any, call: _Call) -> Finding | None:
     truths = call.gradients(do, *_derived(call.kept))
     lse = torch.from_numpy(call.lse).float().to(q.device)
     delta = (do.float() * eager.float()).sum(-1)  # of o as it is stored
-    seen = seen_by(q.shape[-2], k.shape[-2], causal=case.kwargs["causal"])
-    limits = allowed(q, k, v, do, lse, delta, seen=seen, truths=truths, kept=kept)
+    limits = allowed(q, k, v, do, lse, delta, seen=call.where.seen, truths=truths, kept=kept)
     finding = gradients_finding(got[2:5], truths, limits, _NAMES[2:])
     if finding is None or not rate:
         return finding

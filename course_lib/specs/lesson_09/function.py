@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from course_lib.specs.lesson_09.gradients import (
     in_one_kernel,
     mistakes_there_and_back,
 )
-from course_lib.specs.lesson_09.weights import seen_by, where_of
+from course_lib.specs.lesson_09.weights import Where, seen_by
 
 _NAMES = ("`o`", "the gradient of `q`", "the gradient of `k`", "the gradient of `v`")
 
@@ -63,9 +64,7 @@ def _case(
 
 
 def _cases(rng: Generator) -> list[Case]:
-    def case(*shape: Any, **how: Any) -> Case:
-        return _case(rng, *shape, **how)
-
+    case = partial(_case, rng)
     return [
         case("64 queries and keys, d = 16", 64, 64, 16),
         # three tiles of keys: the first alone is another thing than all but the last
@@ -97,6 +96,7 @@ def _cases(rng: Generator) -> list[Case]:
         replace(case(draw.hard_names(150)[0], 65, 129, 16, jump=150), shows=HARD - {FAR}),
         case(f"{draw.hard_names(150)[1]}, and dO = 0", 33, 65, 16, far=draw.FAR_BELOW, level=True),
         case(draw.ROOMY_NAME, 17, 33, 16, heads=(2, 2), strided="room"),
+        case(draw.CREEP_NAME, 16, 192, 16, creep=draw.CREEP),
     ]  # fmt: skip
 
 
@@ -113,29 +113,23 @@ def _answer(
     def model(q: Any, k: Any, v: Any, do: Any, *, causal: bool = False) -> Any:
         o, lse = attention_truth(q, k, v, causal=causal)
         do = {"o": o, "ones": np.ones_like(o)}.get(instead, as_float64(do))
-        causal = causal != another
-        seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
-        where = where_of(seen, q, 64, 64, causal=causal)
-        saved = (q, k, v, do, lse, (do * o).sum(-1), seen, where)
+        saved = (q, k, v, do, lse, (do * o).sum(-1), Where.of(q, k, causal=causal != another))
         return (o, *in_one_kernel(slip, only, *saved))
 
     return model
 
 
-def _truth(q: Any, k: Any, v: Any, do: Any, *, causal: bool = False) -> Any:
-    return _answer(Slip())(q, k, v, do, causal=causal)
+_truth = _answer(Slip())
 
 
 def _onward(q: Any, k: Any, v: Any, do: Any, *, causal: bool = False) -> Callable[..., Any]:
     """Return what makes a whole answer of o and lse: right gradients, if o is right."""
-    seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
-    where = where_of(seen, q, 64, 64, causal=causal)
-    right = _truth(q, k, v, do, causal=causal)
+    where, right = Where.of(q, k, causal=causal), _truth(q, k, v, do, causal=causal)
 
     def whole(o: Any, lse: Any) -> Any:
         if not same(o, right[0]):
             return (o, *right[1:])
-        return (o, *gradients(q, k, v, do, lse, (as_float64(do) * o).sum(-1), seen, where))
+        return (o, *gradients(q, k, v, do, lse, (as_float64(do) * o).sum(-1), where))
 
     return whole
 
@@ -195,39 +189,25 @@ def _receipt(q: Any) -> int:
     return int(q.numel() * q.element_size() + 4 * q.numel() // q.shape[-1])
 
 
-_MISTAKES = (
-    Mistake(
-        "backward takes another call's causal",
-        "between a forward and its backward others are called, with flags of their own: what is "
-        "kept in a global or on the class is then theirs. Keep it in ctx.causal.",
-        _answer(Slip(), another=True),
-    ),
-    exchanged(
-        _truth,
-        "dK",
-        "dV",
-        "backward returns one gradient for each input of forward, in their order: dq, dk, dv, and "
-        "None for causal.",
-    ),
-    exchanged(
-        _truth,
-        "dQ",
-        "dK",
-        "backward returns one gradient for each input of forward, in their order.",
-    ),
-    Mistake(
-        "o is taken for do",
-        "backward is given the gradient of the loss by o; o itself is only needed for delta.",
-        _answer(Slip(), instead="o"),
-    ),
-    Mistake(
-        "do is not used",
-        "backward is given the gradient of the loss by o, and every gradient is made of it.",
-        _answer(Slip(), instead="ones"),
-    ),
-    *mistakes_there_and_back(_answer),
-    *forward_mistakes(_onward),
-)
+_MISTAKES = Mistake.table(
+    ("backward takes another call's causal",
+     "between a forward and its backward others are called, with flags of their own: what is kept "
+     "in a global or on the class is then theirs. Keep it in ctx.causal.",
+     _answer(Slip(), another=True)),
+    ("dK and dV are exchanged",
+     "backward returns one gradient for each input of forward, in their order: dq, dk, dv, and "
+     "None for causal.",
+     exchanged(_truth, "dK", "dV")),
+    ("dQ and dK are exchanged",
+     "backward returns one gradient for each input of forward, in their order.",
+     exchanged(_truth, "dQ", "dK")),
+    ("o is taken for do",
+     "backward is given the gradient of the loss by o; o itself is only needed for delta.",
+     _answer(Slip(), instead="o")),
+    ("do is not used",
+     "backward is given the gradient of the loss by o, and every gradient is made of it.",
+     _answer(Slip(), instead="ones")),
+)  # fmt: skip
 
 ATTENTION = Exercise.of(
     "9.6",
@@ -239,5 +219,5 @@ ATTENTION = Exercise.of(
     races=True,
     later=1,
     compared=_compared,
-    mistakes=_MISTAKES,
+    mistakes=(*_MISTAKES, *mistakes_there_and_back(_answer), *forward_mistakes(_onward)),
 )

@@ -7,7 +7,7 @@ dS held fixed, sum(P * (dO V^T)) moves V by P^T dO, and sum(dS * S) moves Q and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.misread import k_reshaped
-from course_lib.judging.spec import Mistake
+from course_lib.judging.spec import Mistake, table
 from course_lib.judging.tolerance import allowed_error, as_float64, in_float32
 from course_lib.specs.lesson_09.weights import (
     KEYS_OUTSIDE,
@@ -25,6 +25,7 @@ from course_lib.specs.lesson_09.weights import (
     QUERIES_OUTSIDE,
     Named,
     Weights,
+    Where,
     as_inputs,
     of_zeros_past_the_end,
     right,
@@ -54,24 +55,15 @@ class Slip:
 
 
 def gradients(
-    q: Any,
-    k: Any,
-    v: Any,
-    do: Any,
-    lse: Any,
-    delta: Any,
-    seen: np.ndarray,
-    where: dict[str, Any],
-    *,
-    slip: Slip | None = None,
-    scale: float | None = None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return dq, dk, dv, float64, of P = exp(S - lse) where a pair is ``seen``."""
+    q: Any, k: Any, v: Any, do: Any, lse: Any, delta: Any, where: Where, *,
+    slip: Slip | None = None, scale: float | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """Return dq, dk, dv, float64, of P = exp(S - lse) where a pair is seen."""
     slip = slip or Slip()
     q, k, v, do, lse, delta = (as_float64(x) for x in (q, k, v, do, lse, delta))
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     with np.errstate(all="ignore"):
-        p = slip.weights(scale * slip.scores(q, k, where), lse[..., None], seen, where)
+        p = slip.weights(scale * slip.scores(q, k, where), lse[..., None], where)
         ds = in_float32(slip.ds(p, slip.dp(do @ v.mT, where), delta[..., None]))
         for_q, for_k, for_v = (f(p, ds, where) for f in (slip.for_q, slip.for_k, slip.for_v))
         dq, dk, dv = _pulled(q, k, for_q)[0], _pulled(q, k, for_k)[1], _pulled(do, v, for_v)[1]
@@ -102,162 +94,111 @@ def _pulled(a: np.ndarray, b: np.ndarray, by: np.ndarray) -> tuple[np.ndarray, n
     return da, db
 
 
-def _seen_only(p: np.ndarray, x: np.ndarray) -> np.ndarray:
-    return np.where(p == 0, 0.0, x)
+def _of_reshaped_k(q: np.ndarray, k: np.ndarray, where: Where) -> np.ndarray:
+    return np.asarray(q @ k_reshaped(padded=True)(q, k, k, where.block_k)[1].mT)
 
 
-def _of_reshaped_k(q: np.ndarray, k: np.ndarray, where: dict[str, Any]) -> np.ndarray:
-    return np.asarray(q @ k_reshaped(padded=True)(q, k, k, where["block_k"])[1].mT)
-
-
-_OF_SCORES = (
-    (
-        "K is reshaped, not transposed",
-        "the tile of K was given the shape (head_dim, block_k), but its numbers kept their order: "
-        "transpose it.",
-        Slip(scores=_of_reshaped_k),
-    ),
+_RESHAPED = (
+    "K is reshaped, not transposed",
+    "the tile of K was given the shape (head_dim, block_k), but its numbers kept their order: "
+    "transpose it.",
+    Slip(scores=_of_reshaped_k),
 )
-OF_DS: tuple[tuple[str, str, Slip], ...] = (
-    (
-        "delta is not subtracted",
-        "dS = P * (dP - delta): without delta, a row of dS does not add up to 0.",
-        Slip(ds=lambda p, dp, delta: p * dp),
-    ),
-    (
-        "delta has the wrong sign",
-        "delta is subtracted: dS = P * (dP - delta).",
-        Slip(ds=lambda p, dp, delta: p * (dp + delta)),
-    ),
-    (
-        "dS is not multiplied by P",
-        "dP - delta is how far a score wants to move; a weight of 0 moves nothing: multiply by P.",
-        Slip(ds=lambda p, dp, delta: _seen_only(p, dp - delta)),
-    ),
-    (
-        "the softmax is derived number by number",
-        "P * (1 - P) is the derivative of one weight by its own score; the other scores of the "
-        "row move it too, and that is what delta is for.",
-        Slip(ds=lambda p, dp, delta: p * (1 - p) * dp),
-    ),
-    (
-        "dP is rounded to float16",
-        "dP and delta may be large and their difference small, and float16 loses it. tl.dot gives "
-        "float32 even for float16 tiles: leave dP so, and round dS alone, for the last product.",
-        Slip(dp=as_inputs),
-    ),
-)
-OF_SCALE: tuple[tuple[str, str, Slip], ...] = (
-    (
-        "the last scale is missing",
-        "S = scale * Q K^T: what reaches Q and K passes the scale once more, on its way back.",
-        Slip(power=0),
-    ),
-    (
-        "scaled twice on the way back",
-        "dQ and dK are multiplied by the scale once: in dS, or at the end.",
-        Slip(power=2),
-    ),
-    (
-        "the scale is upside down",
-        "dQ and dK are multiplied by the scale, as S was: they are not divided by it.",
-        Slip(power=-1),
-    ),
-)
-OF_BOTH_SCALES: tuple[tuple[str, str, Slip], ...] = tuple(
-    (name, f"{says} On the way back as well.", Slip(weights=weights, power=power))
-    for name, says, weights in OF_TILES
-    for scale, power in (
-        ("the scale is missing", 0), ("scaled twice", 2), ("the scale is upside down", -1)
-    )
-    if name == scale
+OF_DS = table(
+    ("delta is not subtracted",
+     "dS = P * (dP - delta): without delta, a row of dS does not add up to 0.",
+     Slip(ds=lambda p, dp, delta: p * dp)),
+    ("delta has the wrong sign", "delta is subtracted: dS = P * (dP - delta).",
+     Slip(ds=lambda p, dp, delta: p * (dp + delta))),
+    ("dS is not multiplied by P",
+     "dP - delta is how far a score wants to move; a weight of 0 moves nothing: multiply by P.",
+     Slip(ds=lambda p, dp, delta: np.where(p == 0, 0.0, dp - delta))),
+    ("the softmax is derived number by number",
+     "P * (1 - P) is the derivative of one weight by its own score; the other scores of the row "
+     "move it too, and that is what delta is for.",
+     Slip(ds=lambda p, dp, delta: p * (1 - p) * dp)),
+    ("dP is rounded to float16",
+     "dP and delta may be large and their difference small, and float16 loses it. tl.dot gives "
+     "float32 even for float16 tiles: leave dP so, and round dS alone, for the last product.",
+     Slip(dp=as_inputs)),
 )  # fmt: skip
-"""... and where S is made of the same wrong number."""
-OF_ONE_SCALE: tuple[tuple[str, str, Slip], ...] = (
-    (
-        "scaled twice on the way back",
-        "in dQ: it is multiplied by the scale once, in dS or at the end.",
-        Slip(for_q=lambda p, ds, where: ds / np.sqrt(where["d"])),
-    ),
-    (
-        "scaled twice on the way back",
-        "in dK: it is multiplied by the scale once, in dS or at the end.",
-        Slip(for_k=lambda p, ds, where: ds / np.sqrt(where["d"])),
-    ),
-    (
-        "the last scale is missing",
-        "in dQ: S = scale * Q K^T, so what reaches Q passes the scale once more.",
-        Slip(for_q=lambda p, ds, where: ds * np.sqrt(where["d"])),
-    ),
-    (
-        "the last scale is missing",
-        "in dK: S = scale * Q K^T, so what reaches K passes the scale once more.",
-        Slip(for_k=lambda p, ds, where: ds * np.sqrt(where["d"])),
-    ),
+OF_SCALE = table(
+    ("the last scale is missing",
+     "S = scale * Q K^T: what reaches Q and K passes the scale once more, on its way back.",
+     Slip(power=0)),
+    ("scaled twice on the way back",
+     "dQ and dK are multiplied by the scale once: in dS, or at the end.",
+     Slip(power=2)),
+    ("the scale is upside down",
+     "dQ and dK are multiplied by the scale, as S was: they are not divided by it.",
+     Slip(power=-1)),
+)  # fmt: skip
+_POWERS = {"the scale is missing": 0, "scaled twice": 2, "the scale is upside down": -1}
+OF_BOTH_SCALES = tuple(
+    (name, f"{says} On the way back as well.", Slip(weights=weights, power=_POWERS[name]))
+    for name, says, weights in OF_TILES
+    if name in _POWERS
 )
+"""... and where S is made of the same wrong number."""
+OF_ONE_SCALE = table(
+    ("scaled twice on the way back",
+     "in dQ: it is multiplied by the scale once, in dS or at the end.",
+     Slip(for_q=lambda p, ds, where: ds / np.sqrt(where.d))),
+    ("scaled twice on the way back",
+     "in dK: it is multiplied by the scale once, in dS or at the end.",
+     Slip(for_k=lambda p, ds, where: ds / np.sqrt(where.d))),
+    ("the last scale is missing",
+     "in dQ: S = scale * Q K^T, so what reaches Q passes the scale once more.",
+     Slip(for_q=lambda p, ds, where: ds * np.sqrt(where.d))),
+    ("the last scale is missing",
+     "in dK: S = scale * Q K^T, so what reaches K passes the scale once more.",
+     Slip(for_k=lambda p, ds, where: ds * np.sqrt(where.d))),
+)  # fmt: skip
 """... where dQ and dK are handed in together."""
 
 
-def _seen_of(x: np.ndarray, where: dict[str, Any]) -> np.ndarray:
-    return np.where(where["seen"], x, 0.0)
+def _seen_of(x: np.ndarray, where: Where) -> np.ndarray:
+    return np.where(where.seen, x, 0.0)
 
 
-_OF_ONE_MASK = tuple(
-    (name, says, slip)
-    for skip in (True, False)
-    for name, says, slip in (
-        (
-            "the mask is missing in dS",
-            "the weights that dV gets are masked, and those in dS = P * (dP - delta) are not: a "
-            "hidden pair moves nothing.",
-            Slip(
-                weights=partial(unmasked, skip=skip),
-                for_v=lambda p, ds, where: _seen_of(p, where),
-            ),
-        ),
-        (
-            "the mask is missing in dV",
-            "dS is masked, and the weights that dV gets are not: a hidden pair moves nothing.",
-            Slip(
-                weights=partial(unmasked, skip=skip),
-                for_q=lambda p, ds, where: _seen_of(ds, where),
-                for_k=lambda p, ds, where: _seen_of(ds, where),
-            ),
-        ),
-    )
-)
-SCALED_V = (
-    "dV is scaled",
-    "dV = P^T dO: the scale is in P already, and V itself was not scaled.",
-    Slip(for_v=lambda p, ds, where: p / np.sqrt(where["d"])),
-)
-FOR_Q = (
-    "dQ is made of P",
-    "dQ = scale * dS K: P is how far the values move, dS how far the scores do.",
-    Slip(for_q=lambda p, ds, where: p),
-)
-FOR_K = (
-    "dK is made of P",
-    "dK = scale * dS^T Q: P is how far the values move, dS how far the scores do.",
-    Slip(for_k=lambda p, ds, where: p),
-)
-FOR_V = (
-    "dV is made of dS",
-    "dV = P^T dO: the values are averaged by the weights themselves.",
-    Slip(for_v=lambda p, ds, where: ds),
-)
+def _of_one_mask(skip: bool) -> tuple[tuple[str, str, Slip], ...]:
+    hidden = Slip(weights=partial(unmasked, skip=skip))
+    return (
+        ("the mask is missing in dS",
+         "the weights that dV gets are masked, and those in dS = P * (dP - delta) are not: a "
+         "hidden pair moves nothing.",
+         replace(hidden, for_v=lambda p, ds, where: _seen_of(p, where))),
+        ("the mask is missing in dV",
+         "dS is masked, and the weights that dV gets are not: a hidden pair moves nothing.",
+         replace(hidden, for_q=lambda p, ds, where: _seen_of(ds, where),
+                 for_k=lambda p, ds, where: _seen_of(ds, where))),
+    )  # fmt: skip
+
+
+_OF_ONE_MASK = (*_of_one_mask(skip=True), *_of_one_mask(skip=False))
+SCALED_V, FOR_Q, FOR_K, FOR_V = table(
+    ("dV is scaled", "dV = P^T dO: the scale is in P already, and V itself was not scaled.",
+     Slip(for_v=lambda p, ds, where: p / np.sqrt(where.d))),
+    ("dQ is made of P",
+     "dQ = scale * dS K: P is how far the values move, dS how far the scores do.",
+     Slip(for_q=lambda p, ds, where: p)),
+    ("dK is made of P",
+     "dK = scale * dS^T Q: P is how far the values move, dS how far the scores do.",
+     Slip(for_k=lambda p, ds, where: p)),
+    ("dV is made of dS", "dV = P^T dO: the values are averaged by the weights themselves.",
+     Slip(for_v=lambda p, ds, where: ds)),
+)  # fmt: skip
 
 
 def mistakes_of(
     model: Callable[[Slip], Callable[..., Any]],
     *slips: tuple[str, str, Slip],
     loops: Sequence[Named] = (),
-    masks: bool = True,
 ) -> tuple[Mistake, ...]:
     """Return the known mistakes of an exercise, whose answer with a slip is ``model(slip)``."""
-    made = (*OF_TILES, *loops, *(OF_MASKS if masks else ()))
+    made = (*OF_TILES, *loops, *OF_MASKS)
     every = [(name, says, Slip(weights=weights)) for name, says, weights in made]
-    every += [*(_OF_ONE_MASK if masks else ()), *slips, *_OF_SCORES]
+    every += [*_OF_ONE_MASK, *slips, _RESHAPED]
     return tuple(Mistake(name, says, model(slip)) for name, says, slip in every)
 
 
@@ -270,24 +211,22 @@ def mistakes_there_and_back(model: Callable[..., Callable[..., Any]]) -> tuple[M
     both = mistakes_of(model, *ways, *OF_ONE_SCALE, SCALED_V, FOR_Q, FOR_K, FOR_V)
     keys = mistakes_of(partial(model, only=OF_KEYS), *ways, loops=KEYS_OUTSIDE)
     queries = mistakes_of(partial(model, only=OF_QUERIES), *ways, loops=QUERIES_OUTSIDE)
-    return (*past_the_end(partial(model, only=OF_QUERIES)), *both, *keys, *queries)
+    return (past_the_end(partial(model, only=OF_QUERIES)), *both, *keys, *queries)
 
 
-def past_the_end(model: Callable[..., Callable[..., Any]]) -> tuple[Mistake, ...]:
+def past_the_end(model: Callable[..., Callable[..., Any]]) -> Mistake:
     """Return the mistake of the keys past the end, for dQ; before those that make NaN as well."""
-    return (
-        Mistake(
-            "keys past the end count as score 0",
-            "the last tile of keys is short, and where lse is far below 0, exp(0 - lse) is "
-            "infinite, or is where it is rounded: times K's zeros that is NaN, and it is added to "
-            "dQ. Set these scores to -inf, or p to 0.",
-            model(Slip(weights=of_zeros_past_the_end)),
-        ),
+    return Mistake(
+        "keys past the end count as score 0",
+        "the last tile of keys is short, and where lse is far below 0, exp(0 - lse) is infinite, "
+        "or is where it is rounded: times K's zeros that is NaN, and it is added to dQ. Set these "
+        "scores to -inf, or p to 0.",
+        model(Slip(weights=of_zeros_past_the_end)),
     )
 
 
-def exchanged(answer: Callable[..., Any], one: str, other: str, says: str) -> Mistake:
-    """Return the mistake of two results in each other's place; the last are dQ, dK, dV."""
+def exchanged(answer: Callable[..., Any], one: str, other: str) -> Callable[..., Any]:
+    """Return ``answer`` with two results in each other's place; the last are dQ, dK, dV."""
     a, b = (("dQ", "dK", "dV").index(name) - 3 for name in (one, other))
 
     def model(*inputs: Any, **how: Any) -> Any:
@@ -295,7 +234,7 @@ def exchanged(answer: Callable[..., Any], one: str, other: str, says: str) -> Mi
         results[a], results[b] = results[b], results[a]
         return tuple(results)
 
-    return Mistake(f"{one} and {other} are exchanged", says, model)
+    return model
 
 
 def gradients_finding(
@@ -314,17 +253,9 @@ def gradients_finding(
 
 
 def allowed(
-    q: Any,
-    k: Any,
-    v: Any,
-    do: Any,
-    lse: Any,
-    delta: Any,
-    *,
-    seen: np.ndarray,
-    truths: Sequence[np.ndarray],
-    kept: Any = 1.0,
-) -> list[float]:
+    q: Any, k: Any, v: Any, do: Any, lse: Any, delta: Any, *, seen: np.ndarray,
+    truths: Sequence[np.ndarray], kept: Any = 1.0,
+) -> list[float]:  # fmt: skip
     """Return how far dq, dk and dv may be off: three times what eager PyTorch is, plus a little.
 
     ``kept``: what each weight is multiplied by, where some are dropped.

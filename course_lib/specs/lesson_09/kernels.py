@@ -46,7 +46,7 @@ from course_lib.specs.lesson_09.gradients import (
     mistakes_of,
     past_the_end,
 )
-from course_lib.specs.lesson_09.weights import KEYS_OUTSIDE, QUERIES_OUTSIDE, seen_by, where_of
+from course_lib.specs.lesson_09.weights import KEYS_OUTSIDE, QUERIES_OUTSIDE, Where, seen_by
 
 _INPUTS = ("q", "k", "v", "do", "lse", "delta")
 
@@ -102,9 +102,8 @@ def _of_kernel(slip: Slip, *, which: slice) -> Callable[..., Any]:
         q: Any, k: Any, v: Any, do: Any, lse: Any, delta: Any, *, causal: bool = False,
         block_q: int = 64, block_k: int = 64,
     ) -> Any:  # fmt: skip
-        seen = seen_by(q.shape[-2], k.shape[-2], causal=causal)
-        where = where_of(seen, q, block_q, block_k, causal=causal)
-        found = gradients(q, k, v, do, lse, delta, seen, where, slip=slip)[which]
+        where = Where.of(q, k, causal=causal, block_q=block_q, block_k=block_k)
+        found = gradients(q, k, v, do, lse, delta, where, slip=slip)[which]
         return found if len(found) > 1 else found[0]
 
     return model
@@ -173,10 +172,9 @@ def stands(case: Case, observed: Observed, expected: Any, *, keys_first: bool) -
     )
 
 
-def _last_queries(x: np.ndarray, where: dict[str, Any]) -> np.ndarray:
+def _last_queries(x: np.ndarray, where: Where) -> np.ndarray:
     """Return ``x`` (..., n_q, n_k) in the last tile of queries, 0 above it."""
-    last = (x.shape[-2] - 1) // where["block_q"] * where["block_q"]
-    return np.where(where["row"] >= last, x, 0.0)
+    return np.where(where.row >= where.first_row[-1], x, 0.0)
 
 
 _DQ = _of_kernel(Slip(), which=slice(1))
@@ -189,18 +187,12 @@ _OF_KEYS = mistakes_of(
     FOR_K,
     FOR_V,
     SCALED_V,
-    (
-        "only the last tile of queries counts in dK",
-        _ONLY,
-        Slip(for_k=lambda p, ds, where: _last_queries(ds, where)),
-    ),
-    (
-        "only the last tile of queries counts in dV",
-        _ONLY,
-        Slip(for_v=lambda p, ds, where: _last_queries(p, where)),
-    ),
+    ("only the last tile of queries counts in dK", _ONLY,
+     Slip(for_k=lambda p, ds, where: _last_queries(ds, where))),
+    ("only the last tile of queries counts in dV", _ONLY,
+     Slip(for_v=lambda p, ds, where: _last_queries(p, where))),
     loops=KEYS_OUTSIDE,
-)
+)  # fmt: skip
 _KEYS = _of_kernel(Slip(), which=slice(1, 3))
 
 
@@ -224,15 +216,16 @@ DK_AND_DV = Exercise.of(
     kind="kernel",
     mistakes=(
         *_OF_KEYS,
-        exchanged(_KEYS, "dK", "dV", "return dk, dv, in this order."),
-        *Mistake.ways(
-            "dK and dV are one tensor",
-            "Both results are the same numbers, of which what was stored last is left: give each "
-            "a tensor of its own.",
-            *(partial(_in_one, which) for which in (1, 0)),
+        *Mistake.table(
+            ("dK and dV are exchanged", "return dk, dv, in this order.",
+             exchanged(_KEYS, "dK", "dV")),
+            ("dK and dV are one tensor",
+             "Both results are the same numbers, of which what was stored last is left: give each "
+             "a tensor of its own.",
+             partial(_in_one, 1), partial(_in_one, 0)),
         ),
     ),
-)
+)  # fmt: skip
 DQ = Exercise.of(
     "9.5",
     cases=partial(_cases, walks="keys"),
@@ -246,7 +239,7 @@ DQ = Exercise.of(
     ),
     kind="kernel",
     mistakes=(
-        *past_the_end(partial(_of_kernel, which=slice(1))),
+        past_the_end(partial(_of_kernel, which=slice(1))),
         *mistakes_of(
             partial(_of_kernel, which=slice(1)),
             *OF_DS,

@@ -14,7 +14,7 @@ from course_lib.judging.attention_judge import attention_truth
 from course_lib.judging.cases import Triple
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
-from course_lib.judging.spec import REMAINDER, Case, Exercise, Observed
+from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed, table
 from course_lib.specs.lesson_09.gradients import (
     FOR_K,
     FOR_Q,
@@ -29,7 +29,7 @@ from course_lib.specs.lesson_09.gradients import (
     gradients_finding,
     mistakes_of,
 )
-from course_lib.specs.lesson_09.weights import right, seen_by, where_of
+from course_lib.specs.lesson_09.weights import Where, right, seen_by
 
 
 def _tile(
@@ -108,10 +108,11 @@ def _answer(slip: Slip) -> Callable[..., Any]:
         q_tile: Any, k_tile: Any, v_tile: Any, do_tile: Any, lse_row: Any, delta_row: Any,
         seen: Any, scale: float,
     ) -> Any:  # fmt: skip
-        where = where_of(seen, q_tile, *seen.shape, causal=not seen.all())
-        where["d"] = scale**-2  # of whose root the scale is one over
+        d = scale**-2  # of whose root the scale is one over
+        (block_q, block_k), causal = seen.shape, not seen.all()
+        where = Where(seen, d, block_q, block_k, causal)
         inputs = (q_tile, k_tile, v_tile, do_tile, lse_row, delta_row)
-        return gradients(*inputs, seen, where, slip=slip, scale=scale)
+        return gradients(*inputs, where, slip=slip, scale=scale)
 
     return model
 
@@ -128,34 +129,21 @@ def _allowed(truth: np.ndarray) -> float:
     return 1e-9 * max(1.0, float(np.abs(truth).max(initial=0.0)))
 
 
-_NOT_TRANSPOSED = (
-    "P and dS are not transposed",
-    "row i of P tells query i whom to look at; for a key its *column* is wanted: dV = P^T dO, "
-    "dK = scale dS^T Q.",
-    Slip(
-        for_k=lambda p, ds, where: _square(ds).T,
-        for_v=lambda p, ds, where: _square(p).T,
-    ),
-)
-
-
-_OF_OTHER_ROWS = (
-    (
-        "delta is taken along the keys",
-        "delta is one number a query: it belongs to a row, delta_row[:, None].",
-        Slip(ds=lambda p, dp, delta: p * (dp - delta.mT)),
-    ),
-    (
-        "lse is taken along the keys",
-        "lse is one number a query: it belongs to a row, lse_row[:, None].",
-        Slip(weights=lambda s, lse, seen, where: right(s, lse.mT, seen)),
-    ),
-    (
-        "delta is made of this tile alone",
-        "delta belongs to the whole row, of which this tile is a part: use delta_row.",
-        Slip(ds=lambda p, dp, delta: p * (dp - (p * dp).sum(-1, keepdims=True))),
-    ),
-)
+_OF_ROWS = table(
+    ("P and dS are not transposed",
+     "row i of P tells query i whom to look at; for a key its *column* is wanted: dV = P^T dO, dK "
+     "= scale dS^T Q.",
+     Slip(for_k=lambda p, ds, where: _square(ds).T, for_v=lambda p, ds, where: _square(p).T)),
+    ("delta is taken along the keys",
+     "delta is one number a query: it belongs to a row, delta_row[:, None].",
+     Slip(ds=lambda p, dp, delta: p * (dp - delta.mT))),
+    ("lse is taken along the keys",
+     "lse is one number a query: it belongs to a row, lse_row[:, None].",
+     Slip(weights=lambda s, lse, where: right(s, lse.mT, where))),
+    ("delta is made of this tile alone",
+     "delta belongs to the whole row, of which this tile is a part: use delta_row.",
+     Slip(ds=lambda p, dp, delta: p * (dp - (p * dp).sum(-1, keepdims=True)))),
+)  # fmt: skip
 _ORDER = "return dq, dk, dv, in this order."
 
 
@@ -174,8 +162,7 @@ TILE_GRADIENTS = Exercise.of(
     mistakes=(
         *mistakes_of(
             _answer,
-            _NOT_TRANSPOSED,
-            *_OF_OTHER_ROWS,
+            *_OF_ROWS,
             *OF_DS,
             *OF_SCALE,
             *OF_ONE_SCALE,
@@ -184,8 +171,10 @@ TILE_GRADIENTS = Exercise.of(
             FOR_K,
             FOR_V,
         ),
-        exchanged(_answer(Slip()), "dK", "dV", _ORDER),
-        exchanged(_answer(Slip()), "dQ", "dK", _ORDER),
+        *(
+            Mistake(f"{a} and {b} are exchanged", _ORDER, exchanged(_answer(Slip()), a, b))
+            for a, b in (("dK", "dV"), ("dQ", "dK"))
+        ),
     ),
     without_torch=True,
 )

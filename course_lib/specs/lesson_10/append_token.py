@@ -14,18 +14,21 @@ from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, SAYS
-from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed, ways
+from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 from course_lib.sandbox.calling import misfit, size_of_smallest
 from course_lib.sandbox.inputs import find_tampering
 from course_lib.specs.lesson_10.caches import (
     allowed,
     copy_finding,
+    heads_side_by_side,
     hidden_otherwise,
     of_the_scale,
     read_finding,
+    rows_as_heads,
     scores,
     softmax,
+    tensors,
 )
 
 Array = np.ndarray
@@ -50,14 +53,14 @@ def _case(
 
     n = torch.tensor(lengths)
     arrays = qkv or draw.draw(rng, 1, n_max, d, heads=(len(lengths), heads), size=size)
-    q, k, v = (torch.from_numpy(np.ascontiguousarray(x)) for x in arrays)
+    q, k, v = tensors(arrays)
     at = n[:, None, None, None].expand(-1, k.shape[1], 1, d)
     k_new, v_new = k.gather(2, at), v.gather(2, at)
     for cache, left in ((k, 0.5), (v, 5.0)):
         empty = torch.arange(n_max) >= n[:, None]  # (B, n_max)
         cache[empty[:, None].expand(-1, k.shape[1], -1)] += left
     if strided:
-        k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (k, v))
+        k, v = heads_side_by_side(k, v)
     return Case(name, (q, k_new, v_new, k, v, n), **flags)
 
 
@@ -66,13 +69,11 @@ def _hard(rng: Generator) -> list[Case]:
 
     The last row of `jumps` has none of the weight: the newest token does not hide the others.
     """
-    found = []
-    for name, qkv, shows in draw.hard(rng, 3, 17, 16, heads=(2,)):
-        q, k, v = draw.in_double(rng, qkv)
-        q = q[:, :, None]
-        k, v = (np.repeat(x[:, None], 3, axis=1) for x in (k, v))
-        found.append(_case(rng, name, [11, 14], 17, 16, qkv=(q, k, v), shows=shows - {REMAINDER}))
-    return found
+    return [
+        _case(rng, name, [11, 14], 17, 16, qkv=rows_as_heads(*draw.in_double(rng, qkv)),
+              shows=shows - {REMAINDER})
+        for name, qkv, shows in draw.hard(rng, 3, 17, 16, heads=(2,))
+    ]  # fmt: skip
 
 
 def _cases(rng: Generator) -> list[Case]:
@@ -207,9 +208,8 @@ def _answer(
         k, v = (c if is_late else w for w, c, is_late in zip(written, old, late, strict=True))
         s = np.where(seen, scores(q, k, power), fill)
         after = (w if keep else c for w, c, keep in zip(written, caches, kept, strict=True))
-        if top:  # whose weights may be infinite in the inputs' type
-            s = s.astype(np.float32 if q.element_size() == 4 else np.float64)
-        return softmax(s, top) @ v, *after
+        dtype = np.float32 if top and q.element_size() == 4 else np.float64
+        return softmax(s, top, dtype) @ v, *after
 
     return model
 
@@ -223,90 +223,58 @@ def _shifted(cache: Array, n: Array) -> Array:
     return cache
 
 
-_POSITION = (
-    "the position is off by one",
-    "lengths counts the rows that are filled, 0 to lengths - 1: the new row goes to lengths.",
-)
-_ONE_POSITION = (
-    "one position for all sequences",
-    "each sequence is as long as it is: its new row goes to its own lengths[b].",
-)
-_BEHIND = (
-    "rows behind the newest token are seen",
-    "what lies there is left over from another request: sequence b sees rows 0 to lengths[b].",
-)
-_NOT_KEPT = (
-    "the cache is not written",
-    "the answer is right, but the next token will not find this one: write both rows into the "
-    "caches that you were given.",
-)
-
-_LATE = (
-    "the query looks before the row is written",
-    "row lengths[b] still holds what another request left there: write k_new and v_new into it, "
-    "then attend.",
-)
-
-_MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
-    (*_LATE, _answer(late=(True, True))),
-    (*_LATE, _answer(late=(True, True), kept=(False, False))),
-    (
-        "is_causal with one query sees the first key",
-        "PyTorch aligns `is_causal=True` at the top left: query 0 sees key 0 only. The newest "
-        "token stands at the END of the row: no mask hides anything older.",
-        _answer(sees=lambda j, n: j + 0 * n < 1),
-    ),
-    (*_POSITION, _answer(at=lambda n, n_max: n - 1)),
-    (*_POSITION, _answer(at=lambda n, n_max: n - 1, sees=lambda j, n: j < n)),
-    (*_POSITION, _answer(at=lambda n, n_max: n + 1)),
-    (*_POSITION, _answer(at=lambda n, n_max: n + 1, sees=lambda j, n: j <= n + 1)),
-    *(
-        (*_ONE_POSITION, _answer(at=at, sees=sees))
-        for at, sees in (
-            (lambda n, n_max: n[:1].repeat(len(n)), lambda j, n: j <= n),
-            (lambda n, n_max: n[:1].repeat(len(n)), lambda j, n: j <= n[0] + 0 * n),
-            (lambda n, n_max: np.full(len(n), n.max()), lambda j, n: j <= n),
-            (lambda n, n_max: np.full(len(n), n.max()), lambda j, n: j <= n.max() + 0 * n),
-        )
-    ),
-    *ways(
-        "the cache is filled from its end",
-        "a static cache does not move: the new row goes to lengths[b], not to the last place.",
-        _answer(at=lambda n, n_max: n * 0 + n_max - 1),
-        _answer(change=_shifted),
-    ),
-    (
-        "the newest token does not see itself",
-        "a token sees itself as well: lengths[b] + 1 rows, the last of them its own.",
-        _answer(sees=lambda j, n: j < n),
-    ),
-    (*_BEHIND, _answer(sees=lambda j, n: j + 0 * n >= 0)),
-    (*_BEHIND, _answer(sees=lambda j, n: j <= n + 1)),
-    (*_BEHIND, _answer(sees=lambda j, n: j <= n.max() + 0 * n)),
+_MISTAKES = Mistake.table(
+    ("the query looks before the row is written",
+     "row lengths[b] still holds what another request left there: write k_new and v_new into it, "
+     "then attend.",
+     _answer(late=(True, True)),
+     _answer(late=(True, True), kept=(False, False))),
+    ("is_causal with one query sees the first key",
+     "PyTorch aligns `is_causal=True` at the top left: query 0 sees key 0 only. The newest token "
+     "stands at the END of the row: no mask hides anything older.",
+     _answer(sees=lambda j, n: j + 0 * n < 1)),
+    ("the position is off by one",
+     "lengths counts the rows that are filled, 0 to lengths - 1: the new row goes to lengths.",
+     _answer(at=lambda n, n_max: n - 1),
+     _answer(at=lambda n, n_max: n - 1, sees=lambda j, n: j < n),
+     _answer(at=lambda n, n_max: n + 1),
+     _answer(at=lambda n, n_max: n + 1, sees=lambda j, n: j <= n + 1)),
+    ("one position for all sequences",
+     "each sequence is as long as it is: its new row goes to its own lengths[b].",
+     _answer(at=lambda n, n_max: 0 * n + n[0]),
+     _answer(at=lambda n, n_max: 0 * n + n[0], sees=lambda j, n: j <= n[0] + 0 * n),
+     _answer(at=lambda n, n_max: 0 * n + n.max()),
+     _answer(at=lambda n, n_max: 0 * n + n.max(), sees=lambda j, n: j <= n.max() + 0 * n)),
+    ("the cache is filled from its end",
+     "a static cache does not move: the new row goes to lengths[b], not to the last place.",
+     _answer(at=lambda n, n_max: n * 0 + n_max - 1),
+     _answer(change=_shifted)),
+    ("the newest token does not see itself",
+     "a token sees itself as well: lengths[b] + 1 rows, the last of them its own.",
+     _answer(sees=lambda j, n: j < n)),
+    ("rows behind the newest token are seen",
+     "what lies there is left over from another request: sequence b sees rows 0 to lengths[b].",
+     _answer(sees=lambda j, n: j + 0 * n >= 0),
+     _answer(sees=lambda j, n: j <= n + 1),
+     _answer(sees=lambda j, n: j <= n.max() + 0 * n)),
     *hidden_otherwise(_answer),
-    *(
-        (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM], _answer(top=top))
-        for top in (
-            lambda s: np.where(np.isinf(s), np.inf, s).min(axis=-1, keepdims=True),
-            lambda s: s[..., :1],
-        )
-    ),
-    (*_NOT_KEPT, _answer(kept=(False, False))),
-    *ways(
-        "only one of the two caches is written",
-        "the newest token has a row of K and a row of V: write both.",
-        _answer(kept=(True, False), late=(False, False)),
-        _answer(kept=(False, True), late=(False, False)),
-        _answer(kept=(True, False), late=(False, True)),
-        _answer(kept=(False, True), late=(True, False)),
-    ),
-    (
-        "K and V are exchanged",
-        "k_new belongs into k_cache, v_new into v_cache.",
-        _answer(new=lambda k, v: (v, k)),
-    ),
+    (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM],
+     _answer(top=lambda s: np.where(np.isinf(s), np.inf, s).min(axis=-1, keepdims=True)),
+     _answer(top=lambda s: s[..., :1])),
+    ("the cache is not written",
+     "the answer is right, but the next token will not find this one: write both rows into the "
+     "caches that you were given.",
+     _answer(kept=(False, False))),
+    ("only one of the two caches is written",
+     "the newest token has a row of K and a row of V: write both.",
+     _answer(kept=(True, False)),
+     _answer(kept=(False, True)),
+     _answer(kept=(True, False), late=(False, True)),
+     _answer(kept=(False, True), late=(True, False))),
+    ("K and V are exchanged", "k_new belongs into k_cache, v_new into v_cache.",
+     _answer(new=lambda k, v: (v, k))),
     *of_the_scale(lambda power: _answer(power=power)),
-)
+)  # fmt: skip
 
 EXERCISE = Exercise.of(
     "10.2",
@@ -316,5 +284,5 @@ EXERCISE = Exercise.of(
     kind="torch",
     run=_run,
     spared={REMAINDER: "nothing is cut into tiles here"},
-    mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
+    mistakes=_MISTAKES,
 )

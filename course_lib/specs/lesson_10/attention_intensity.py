@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from numpy.random import Generator
 
 from course_lib.judging import sizes
 from course_lib.judging.judges import within
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake, ways
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake
 
 Number = Callable[["Shape"], float]
 
@@ -46,10 +45,6 @@ class Shape:
 
 def _flops(x: Shape) -> float:
     return 4 * x.query_rows * x.n_k * x.head_dim
-
-
-def _causal_flops(x: Shape, less: int) -> float:
-    return _flops(x) * (1 - (x.n_q - less) / 2 / x.n_k)
 
 
 def _q_and_o(x: Shape) -> float:
@@ -137,149 +132,85 @@ def _sized(rng: Generator) -> Iterator[Case]:
         )  # fmt: skip
 
 
-_LOADS = (
-    "each query head reads K and V for itself",
-    "the query heads of a group share one key head, so K and V have kv_heads heads, not heads.",
-)
-_PREFIX = (
-    "each sequence reads the shared prefix for itself",
-    "the rows that all sequences share are kept once and, at the least, read once: only "
-    "n_k - shared_prefix rows are each sequence's own.",
-)
-
-_MISTAKES: tuple[tuple[str, str, Callable[..., float]], ...] = (
-    *ways(
-        "a batch with caches of its own raises the intensity",
-        "each sequence has K and V of its own: twice the sequences are twice the FLOPs and twice "
-        "the bytes. Only what is shared is read once for all.",
-        _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.n_k)),
-        _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.own)),
-        _ratio(
-            k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.own),
-            q_and_o=lambda x: _q_and_o(x) / x.batch,
-        ),
-    ),
-    (*_LOADS, _ratio(k_and_v=_cached(lambda x: x.heads, lambda x: x.rows))),
-    (*_LOADS, _ratio(k_and_v=_cached(lambda x: x.heads, lambda x: x.batch * x.n_k))),
-    *ways(
-        "GQA cuts the products",
-        "every query head makes scores and a sum of values of its own: the FLOPs count heads, the "
-        "bytes of K and V kv_heads.",
-        _ratio(flops=lambda x: 4 * x.batch * x.kv_heads * x.n_q * x.n_k * x.head_dim),
-        _ratio(
-            flops=lambda x: 4 * x.batch * x.kv_heads * x.n_q * x.n_k * x.head_dim,
-            k_and_v=_cached(lambda x: x.heads, lambda x: x.rows),
-        ),
-    ),
-    (
-        "all heads share one cached row",
-        "only the heads of a group share a row: K and V have kv_heads heads. (One for all would be "
-        "MQA.)",
-        _ratio(k_and_v=_cached(lambda x: 1, lambda x: x.rows)),
-    ),
-    (*_PREFIX, _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.batch * x.n_k))),
-    (
-        "the shared prefix is never read",
-        "a row that is shared is read once, not never.",
-        _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.batch * x.own)),
-    ),
-    *ways(
-        "n_k without the shared prefix, or with it twice",
-        "each sequence sees n_k keys, the shared ones among them: every query computes with all "
-        "n_k.",
-        _ratio(flops=lambda x: 4 * x.query_rows * x.own * x.head_dim),
-        _ratio(
-            flops=lambda x: 4 * x.query_rows * (x.n_k + x.shared_prefix) * x.head_dim,
-            k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.batch * x.n_k),
-        ),
-        _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.batch * x.n_k)),
-        _ratio(flops=lambda x: 4 * x.head_dim * x.heads * x.n_q * x.rows),
-    ),
-    *ways(
-        "Q and O are forgotten",
-        "q is read and o is written as well: batch * heads * n_q rows each. In prefill they are "
-        "half of all bytes.",
-        _ratio(q_and_o=lambda x: 0),
-        _ratio(change=lambda right, x: 2 * x.heads // x.kv_heads * x.n_q / x.b),
-    ),
-    (
-        "O is forgotten",
-        "o is written: as many rows as q has.",
-        _ratio(q_and_o=lambda x: _q_and_o(x) / 2),
-    ),
-    (
-        "Q and O have kv_heads heads",
-        "q and o have rows for every query head: heads, not kv_heads.",
-        _ratio(q_and_o=lambda x: 2 * x.batch * x.kv_heads * x.n_q * x.head_dim * x.b),
-    ),
-    (
-        "Q and O are those of one sequence",
-        "q and o have rows for every sequence: nobody shares those.",
-        _ratio(q_and_o=lambda x: _q_and_o(x) / x.batch),
-    ),
-    (
-        "only one of K and V is read",
-        "K and V are two tensors of one size: both are read.",
-        _ratio(k_and_v=lambda x: _k_and_v(x) / 2),
-    ),
-    (
-        "only one of two products is counted",
-        "a query and a key make 2 d FLOPs for the score and 2 d for the values: 4 d.",
-        _ratio(flops=lambda x: _flops(x) / 2),
-    ),
-    (
-        "one FLOP a query, key and number",
-        "each product of two numbers is added to something: two FLOPs, so 4 d a query and key.",
-        _ratio(flops=lambda x: _flops(x) / 4),
-    ),
-    (
-        "elements instead of bytes",
-        "a number has b bytes: multiply by it.",
-        _ratio(change=lambda right, x: right * x.b),
-    ),
-    (
-        "two bytes, whatever b is",
-        "a number has b bytes, and that is not always 2.",
-        _ratio(change=lambda right, x: right * x.b / 2),
-    ),
-    *ways(
-        "causal halves the products",
-        "here each query meets each of its n_k keys: there is no discount for causal.",
-        _ratio(flops=partial(_causal_flops, less=0)),
-        _ratio(flops=partial(_causal_flops, less=1)),
-    ),
-    (
-        "each query reads K and V for itself",
-        "the n_q queries of a sequence share its K and V: at the least, a row is read once for "
-        "all of them.",
-        _ratio(k_and_v=lambda x: _k_and_v(x) * x.n_q),
-    ),
-    (
-        "a shared prefix makes all keys shared",
-        "only the first shared_prefix rows are everybody's: each sequence has n_k - shared_prefix "
-        "rows of its own.",
-        _ratio(
-            k_and_v=_cached(
-                lambda x: x.kv_heads, lambda x: x.n_k if x.shared_prefix else x.batch * x.n_k
-            )
-        ),
-    ),
-    (
-        "the scores go to memory",
-        "scores and weights are not written down: of them no byte counts.",
-        _ratio(q_and_o=lambda x: _q_and_o(x) + 4 * x.query_rows * x.n_k * x.b),
-    ),
-    (
-        "the ratio is upside down",
-        "FLOP per byte: FLOPs over bytes.",
-        _ratio(change=lambda right, x: 1 / right),
-    ),
-    (
-        "whole division",
-        "// drops what is left over: use /.",
-        _ratio(change=lambda right, x: right // 1),
-    ),
-)
+_MISTAKES = Mistake.table(
+    ("a batch with caches of its own raises the intensity",
+     "each sequence has K and V of its own: twice the sequences are twice the FLOPs and twice the "
+     "bytes. Only what is shared is read once for all.",
+     _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.n_k)),
+     _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.own)),
+     _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.own),
+            q_and_o=lambda x: _q_and_o(x) / x.batch)),
+    ("each query head reads K and V for itself",
+     "the query heads of a group share one key head, so K and V have kv_heads heads, not heads.",
+     _ratio(k_and_v=_cached(lambda x: x.heads, lambda x: x.rows)),
+     _ratio(k_and_v=_cached(lambda x: x.heads, lambda x: x.batch * x.n_k))),
+    ("GQA cuts the products",
+     "every query head makes scores and a sum of values of its own: the FLOPs count heads, the "
+     "bytes of K and V kv_heads.",
+     _ratio(flops=lambda x: 4 * x.batch * x.kv_heads * x.n_q * x.n_k * x.head_dim),
+     _ratio(flops=lambda x: 4 * x.batch * x.kv_heads * x.n_q * x.n_k * x.head_dim,
+            k_and_v=_cached(lambda x: x.heads, lambda x: x.rows))),
+    ("all heads share one cached row",
+     "only the heads of a group share a row: K and V have kv_heads heads. (One for all would be "
+     "MQA.)",
+     _ratio(k_and_v=_cached(lambda x: 1, lambda x: x.rows))),
+    ("each sequence reads the shared prefix for itself",
+     "the rows that all sequences share are kept once and, at the least, read once: only n_k - "
+     "shared_prefix rows are each sequence's own.",
+     _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.batch * x.n_k))),
+    ("the shared prefix is never read", "a row that is shared is read once, not never.",
+     _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.batch * x.own))),
+    ("n_k without the shared prefix, or with it twice",
+     "each sequence sees n_k keys, the shared ones among them: every query computes with all n_k.",
+     _ratio(flops=lambda x: 4 * x.query_rows * x.own * x.head_dim),
+     _ratio(flops=lambda x: 4 * x.query_rows * (x.n_k + x.shared_prefix) * x.head_dim,
+            k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.batch * x.n_k)),
+     _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.batch * x.n_k)),
+     _ratio(flops=lambda x: 4 * x.head_dim * x.heads * x.n_q * x.rows)),
+    ("Q and O are forgotten",
+     "q is read and o is written as well: batch * heads * n_q rows each. In prefill they are half "
+     "of all bytes.",
+     _ratio(q_and_o=lambda x: 0),
+     _ratio(change=lambda right, x: 2 * x.heads // x.kv_heads * x.n_q / x.b)),
+    ("O is forgotten", "o is written: as many rows as q has.",
+     _ratio(q_and_o=lambda x: _q_and_o(x) / 2)),
+    ("Q and O have kv_heads heads", "q and o have rows for every query head: heads, not kv_heads.",
+     _ratio(q_and_o=lambda x: 2 * x.batch * x.kv_heads * x.n_q * x.head_dim * x.b)),
+    ("Q and O are those of one sequence",
+     "q and o have rows for every sequence: nobody shares those.",
+     _ratio(q_and_o=lambda x: _q_and_o(x) / x.batch)),
+    ("only one of K and V is read", "K and V are two tensors of one size: both are read.",
+     _ratio(k_and_v=lambda x: _k_and_v(x) / 2)),
+    ("only one of two products is counted",
+     "a query and a key make 2 d FLOPs for the score and 2 d for the values: 4 d.",
+     _ratio(flops=lambda x: _flops(x) / 2)),
+    ("one FLOP a query, key and number",
+     "each product of two numbers is added to something: two FLOPs, so 4 d a query and key.",
+     _ratio(flops=lambda x: _flops(x) / 4)),
+    ("elements instead of bytes", "a number has b bytes: multiply by it.",
+     _ratio(change=lambda right, x: right * x.b)),
+    ("two bytes, whatever b is", "a number has b bytes, and that is not always 2.",
+     _ratio(change=lambda right, x: right * x.b / 2)),
+    ("causal halves the products",
+     "here each query meets each of its n_k keys: there is no discount for causal.",
+     _ratio(flops=lambda x: _flops(x) * (1 - x.n_q / 2 / x.n_k)),
+     _ratio(flops=lambda x: _flops(x) * (1 - (x.n_q - 1) / 2 / x.n_k))),
+    ("each query reads K and V for itself",
+     "the n_q queries of a sequence share its K and V: at the least, a row is read once for all "
+     "of them.",
+     _ratio(k_and_v=lambda x: _k_and_v(x) * x.n_q)),
+    ("a shared prefix makes all keys shared",
+     "only the first shared_prefix rows are everybody's: each sequence has n_k - shared_prefix "
+     "rows of its own.",
+     _ratio(k_and_v=_cached(lambda x: x.kv_heads,
+                            lambda x: x.n_k if x.shared_prefix else x.batch * x.n_k))),
+    ("the scores go to memory", "scores and weights are not written down: of them no byte counts.",
+     _ratio(q_and_o=lambda x: _q_and_o(x) + 4 * x.query_rows * x.n_k * x.b)),
+    ("the ratio is upside down", "FLOP per byte: FLOPs over bytes.",
+     _ratio(change=lambda right, x: 1 / right)),
+    ("whole division", "// drops what is left over: use /.",
+     _ratio(change=lambda right, x: right // 1)),
+)  # fmt: skip
 
 
 EXERCISE = Exercise.of(
@@ -288,5 +219,5 @@ EXERCISE = Exercise.of(
     truth=_ratio(),
     judge=within(1e-6),
     spared=dict.fromkeys(HARD, "counts bytes and operations"),
-    mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
+    mistakes=_MISTAKES,
 )

@@ -6,19 +6,41 @@ tensors as large as it, are in the books.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from course_lib.attention.slips import LN_2
+from course_lib.judging.cases import Triple
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import hidden_finding
+from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS, weights_of_tiles
 from course_lib.judging.picture import Bar, TrafficBars
-from course_lib.judging.spec import ways
+from course_lib.judging.spec import table
 from course_lib.judging.tolerance import as_float64, score_rounding
 
 Array = np.ndarray
+
+
+def tensors(arrays: Iterable[Array]) -> Iterator[Any]:
+    """Return arrays as tensors of their own, in one piece."""
+    import torch
+
+    return (torch.from_numpy(np.ascontiguousarray(x)) for x in arrays)
+
+
+def heads_side_by_side(*tensors: Any) -> Iterator[Any]:
+    """Return tensors (B, H, n, d) that lie in memory as (B, n, H, d)."""
+    return (x.transpose(1, 2).contiguous().transpose(1, 2) for x in tensors)
+
+
+def rows_as_heads(q: Array, k: Array, v: Array) -> Triple:
+    """Return the rows of q (B, n_q, d) as heads (B, n_q, 1, d) that all have the same keys."""
+    k, v = (np.repeat(x[:, None], q.shape[1], axis=1) for x in (k, v))
+    return q[:, :, None], k, v
+
+
 # what people write for the lse of no key, -inf; some of them in base 2
 NOT_NONE = (0.0, *(unit * low for unit in (1.0, LN_2) for low in (-1e4, -1e5, -1e6, -1e9, -1e30)))
 
@@ -86,19 +108,13 @@ def read_finding(ledger: Any, cached: int, small: int) -> Finding | None:
 
 def hidden_otherwise(answer: Callable[..., Any]) -> tuple[tuple[str, str, Any], ...]:
     """Return the mistakes about the score of what is hidden, which ``answer(fill=)`` makes."""
-    return (
-        (
-            "what is hidden has score zero",
-            "exp(0) = 1 is a weight: what is hidden needs the score -inf.",
-            answer(fill=0.0),
-        ),
-        *ways(
-            "a finite number stands for -inf",
-            "scores far below it exist: then what is hidden gets all the weight. Fill with -inf.",
-            answer(fill=-1e4),
-            answer(fill=-1e3),
-        ),
-    )
+    return table(
+        ("what is hidden has score zero",
+         "exp(0) = 1 is a weight: what is hidden needs the score -inf.", answer(fill=0.0)),
+        ("a finite number stands for -inf",
+         "scores far below it exist: then what is hidden gets all the weight. Fill with -inf.",
+         answer(fill=-1e4), answer(fill=-1e3)),
+    )  # fmt: skip
 
 
 def of_the_scale(answer: Callable[[float], Any]) -> tuple[tuple[str, str, Any], ...]:
@@ -111,15 +127,39 @@ def of_the_scale(answer: Callable[[float], Any]) -> tuple[tuple[str, str, Any], 
     )
 
 
-def softmax(s: Array, top: Callable[[Array], Array] | None = None) -> Array:
+def of_the_softmax(dtype: type[np.floating[Any]]) -> tuple[tuple[str, str, Any], ...]:
+    """Return the mistakes about weights of scores (..., n), which are made in ``dtype``."""
+
+    def against(top: Callable[[Array], Any]) -> Callable[[Array], Array]:
+        return lambda s: softmax(s, top, dtype)
+
+    return table(
+        ("not divided by the sum", "the weights do not add up to 1: divide by their sum.",
+         lambda s: np.exp(s - s.max(axis=-1, keepdims=True))),
+        ("no maximum is subtracted", SAYS["no maximum is subtracted"], against(lambda s: 0)),
+        (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM],
+         against(lambda s: s.min(axis=-1, keepdims=True)),
+         against(lambda s: s.mean(axis=-1, keepdims=True)),
+         against(lambda s: s[..., :1])),
+        (BASES, SAYS[BASES], lambda s: softmax(np.log(2) * s)),
+        ("a maximum below 0 counts as 0", SAYS["a maximum below 0 counts as 0"],
+         against(lambda s: np.maximum(s.max(axis=-1, keepdims=True), 0))),
+        *weights_of_tiles(dtype),
+    )  # fmt: skip
+
+
+def softmax(
+    s: Array, top: Callable[[Array], Any] | None = None, dtype: type[np.floating[Any]] = np.float64
+) -> Array:
     """Return the weights of rows (..., n); a row that is all -inf is NaN, as in PyTorch.
 
-    ``top``: what is subtracted, (..., 1), in place of the largest score.
+    ``top``: what is subtracted, (..., 1), in place of the largest score. ``dtype``: of the
+    exponentials, which may be infinite there.
     """
     with np.errstate(all="ignore"):
-        e = np.exp(s - (top(s) if top else s.max(axis=-1, keepdims=True)))
-        weights: Array = e / e.sum(axis=-1, keepdims=True)
-    return weights
+        below = s - (top(s) if top else s.max(axis=-1, keepdims=True))
+        e = np.exp(below.astype(dtype)).astype(np.float64)
+        return np.asarray(e / e.sum(axis=-1, keepdims=True))
 
 
 def scores(q: Any, k: Any, power: float = 0.5) -> Array:

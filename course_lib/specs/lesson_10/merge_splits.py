@@ -99,14 +99,14 @@ def _weighed(o: np.ndarray, weights: np.ndarray) -> np.ndarray:
 _WEIGHTS = "a part weighs exp(lse_i - lse): as much as all its keys together"
 
 
-def _by_weights(name: str, says: str, weights: Callable[[np.ndarray], Any]) -> Mistake:
-    """Return the mistake of a merge whose o is weighed otherwise, and whose lse is right."""
+def _by_weights(weights: Callable[[np.ndarray], Any]) -> Callable[..., Any]:
+    """Return a merge whose o is weighed otherwise, and whose lse is right."""
 
     def model(o: Any, lse: Any) -> Any:
         with np.errstate(all="ignore"):
             return _weighed(as_float64(o), weights(as_float64(lse))), _truth(o, lse)[1]
 
-    return Mistake(name, f"{_WEIGHTS}{says}", model)
+    return model
 
 
 def _without_maximum(o: Any, lse: Any) -> Any:
@@ -123,51 +123,30 @@ def _times_anything(o: Any, lse: Any) -> Any:
     return merged + (0 * as_float64(o)).sum(0), whole
 
 
-_OF_WEIGHTS = (
-    Mistake(
-        "an empty part is loaded, and weighs 0",
-        "a weight of 0 does not take a number away that is infinite or NaN: 0 times it is NaN. "
-        "Where lse_i is -inf nothing is to be loaded: put that into the mask of the load, or "
-        "choose with tl.where what is multiplied.",
-        _times_anything,
-    ),
-    *(
-        _by_weights(
-            "the parts are averaged",
-            ". A part with one key is not worth as much as one with a hundred, and an empty one is "
-            "worth nothing.",
-            weights,
-        )
-        for weights in (
-            lambda lse: np.full_like(lse, 1 / len(lse)),
-            lambda lse: np.isfinite(lse) / np.maximum(np.isfinite(lse).sum(0), 1),
-        )
-    ),
-    _by_weights(
-        "the parts are added up", ". Each o is an average already.", lambda lse: np.ones_like(lse)
-    ),
-    _by_weights(
-        "the parts are weighed by lse",
-        ": lse itself is a logarithm, and may be negative.",
-        lambda lse: lse / lse.sum(0),
-    ),
-    _by_weights(
-        "only the largest part counts",
-        ": the smaller ones count, too.",
-        lambda lse: (lse == lse.max(0)) * 1.0,
-    ),
-    _by_weights(
-        "divided by the number of splits",
-        ". The exp(lse_i - m) are not splits in number: divide by their sum.",
-        lambda lse: np.exp(lse - finite_max(lse.max(0))) / len(lse),
-    ),
-    Mistake(
-        "lse is added up",
-        "lse is a logarithm: not lse, but the exp(lse_i) add up.",
-        lambda o, lse: (_truth(o, lse)[0], as_float64(lse).sum(0)),
-    ),
-    Mistake("no maximum is subtracted", SAYS["no maximum is subtracted"], _without_maximum),
-)
+_OF_WEIGHTS = Mistake.table(
+    ("an empty part is loaded, and weighs 0",
+     "a weight of 0 does not take a number away that is infinite or NaN: 0 times it is NaN. Where "
+     "lse_i is -inf nothing is to be loaded: put that into the mask of the load, or choose with "
+     "tl.where what is multiplied.",
+     _times_anything),
+    ("the parts are averaged",
+     f"{_WEIGHTS}. A part with one key is not worth as much as one with a hundred, and an empty "
+     "one is worth nothing.",
+     _by_weights(lambda lse: np.full_like(lse, 1 / len(lse))),
+     _by_weights(lambda lse: np.isfinite(lse) / np.maximum(np.isfinite(lse).sum(0), 1))),
+    ("the parts are added up", f"{_WEIGHTS}. Each o is an average already.",
+     _by_weights(np.ones_like)),
+    ("the parts are weighed by lse", f"{_WEIGHTS}: lse itself is a logarithm, and may be negative.",
+     _by_weights(lambda lse: lse / lse.sum(0))),
+    ("only the largest part counts", f"{_WEIGHTS}: the smaller ones count, too.",
+     _by_weights(lambda lse: (lse == lse.max(0)) * 1.0)),
+    ("divided by the number of splits",
+     f"{_WEIGHTS}. The exp(lse_i - m) are not splits in number: divide by their sum.",
+     _by_weights(lambda lse: np.exp(lse - finite_max(lse.max(0))) / len(lse))),
+    ("lse is added up", "lse is a logarithm: not lse, but the exp(lse_i) add up.",
+     lambda o, lse: (_truth(o, lse)[0], as_float64(lse).sum(0))),
+    ("no maximum is subtracted", SAYS["no maximum is subtracted"], _without_maximum),
+)  # fmt: skip
 
 # A merge is a softmax over the splits: the mistakes that one can make in it are those of lesson 03.
 _SHARED = frozenset(

@@ -65,8 +65,9 @@ def _cases(rng: Generator) -> list[Case]:
                 2, 100, 37),
         *_sized(rng),
         *(_padded(one, 1, one.args[1].shape[2]) for one in half_launches(rng)),
-        *(_padded(one, 2, 65, 33)
-          for one in draw.hard_launches(rng, 3, 66, 16, heads=(2, 1), tiles=(ROWS, 32))),
+        *(_padded(one, splits, 65, 33)  # see 10.5
+          for one, splits in zip(draw.hard_launches(rng, 3, 66, 16, heads=(2, 1),
+                                                    tiles=(ROWS, 32)), (2, 2, 2, 1), strict=True)),
         _padded(case("lengths 200, 60 and 120 of 200 in 4 splits, counted",
                      8, 200, 16, heads=(3, 1), tiles=(ROWS, 32), counted=True), 4, 200, 60, 120),
         _padded(draw.roomy_launch(rng, 3, 40, 16, tiles=(ROWS, 16)), 2, 40, 23, padding=None),
@@ -96,10 +97,6 @@ def _tile_of_padding(split: int, splits: int, n: int, length: int, block_k: int)
     """Return the keys of a run, as far as it fills its last tile with a key of the sequence."""
     mine, whole = (run(split, splits, n, x, block_k) for x in (length, n))
     return whole[: -(-len(mine) // block_k) * block_k]
-
-
-def _own_shares(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
-    return run(split, splits, length, length, block_k)
 
 
 def _with_length(of: Any) -> Any:
@@ -136,57 +133,42 @@ def _times_infinity(q: Any, k: Any, v: Any, lengths: Any, *, splits: int, block_
     return o, lse
 
 
-_MISTAKES = (
-    Mistake(
-        "padding is loaded, and weighs 0",
-        "a weight of 0 does not take a number away that is infinite or NaN: 0 times it is NaN. "
-        "What lies behind the length is not to be loaded: mask the loads of k and v there.",
-        _times_infinity,
-    ),
-    Mistake(
-        "the padding counts",
-        "a sequence has lengths[batch] keys, and what lies behind them in its cache belongs to "
-        "nobody: neither the loop nor the mask may reach past that.",
-        Parts(share=_off_by(1 << 30)),
-    ),
-    Mistake(
-        "the padding counts in the last tile",
-        "the loop ends with the sequence, but its last tile is masked at the end of the run: the "
-        "keys of it that lie behind the length count.",
-        Parts(share=_tile_of_padding),
-    ),
-    Mistake(
-        "the sequence is one key too long",
-        "lengths[batch] is how many keys there are: the last one is number lengths[batch] - 1.",
-        Parts(share=_off_by(1)),
-    ),
-    Mistake(
-        "the sequence is one key too short",
-        "the newest key counts as well: keys < length, not length - 1.",
-        Parts(share=_off_by(-1)),
-    ),
-    *Mistake.ways(
-        "one length for all sequences",
-        "each sequence has a length of its own: load lengths + batch, and the batch of a "
-        "program is its key head's number // H_kv.",
-        _with_length(lambda lengths: lengths[:1].expand_as(lengths)),
-        _with_length(lambda lengths: lengths.max().expand_as(lengths)),
-        _with_length(lambda lengths: lengths[-1:].expand_as(lengths)),
-    ),
-    Mistake(
-        "the length of another sequence",
-        "lengths has a number for each sequence: that of a program is its key head's number // "
-        "H_kv, not % H_kv.",
-        _by_key_head,
-    ),
-    Mistake(
-        "another share of the keys",
-        "merged, these parts are right; but here the cache is split, not the sequence: split i has "
-        "the keys from i * share to (i + 1) * share, share = ceil(n / splits), as far as they are "
-        "filled.",
-        Parts(share=_own_shares),
-    ),
-)
+_MISTAKES = Mistake.table(
+    ("padding is loaded, and weighs 0",
+     "a weight of 0 does not take a number away that is infinite or NaN: 0 times it is NaN. What "
+     "lies behind the length is not to be loaded: mask the loads of k and v there.",
+     _times_infinity),
+    ("the padding counts",
+     "a sequence has lengths[batch] keys, and what lies behind them in its cache belongs to "
+     "nobody: neither the loop nor the mask may reach past that.",
+     Parts(share=_off_by(1 << 30))),
+    ("the padding counts in the last tile",
+     "the loop ends with the sequence, but its last tile is masked at the end of the run: the "
+     "keys of it that lie behind the length count.",
+     Parts(share=_tile_of_padding)),
+    ("the sequence is one key too long",
+     "lengths[batch] is how many keys there are: the last one is number lengths[batch] - 1.",
+     Parts(share=_off_by(1))),
+    ("the sequence is one key too short",
+     "the newest key counts as well: keys < length, not length - 1.",
+     Parts(share=_off_by(-1))),
+    ("one length for all sequences",
+     "each sequence has a length of its own: load lengths + batch, and the batch of a program is "
+     "its key head's number // H_kv.",
+     _with_length(lambda lengths: lengths[:1].expand_as(lengths)),
+     _with_length(lambda lengths: lengths.max().expand_as(lengths)),
+     _with_length(lambda lengths: lengths[-1:].expand_as(lengths))),
+    ("the length of another sequence",
+     "lengths has a number for each sequence: that of a program is its key head's number // H_kv, "
+     "not % H_kv.",
+     _by_key_head),
+    ("another share of the keys",
+     "merged, these parts are right; but here the cache is split, not the sequence: split i has "
+     "the keys from i * share to (i + 1) * share, share = ceil(n / splits), as far as they are "
+     "filled.",
+     Parts(share=lambda split, splits, n, length, block_k: run(
+         split, splits, length, length, block_k))),
+)  # fmt: skip
 
 EXERCISE = Exercise.of(
     "10.7",

@@ -7,7 +7,7 @@ are one model, `Slip`, with one thing changed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,14 +21,16 @@ from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS
-from course_lib.judging.spec import Case, Exercise, Mistake, Observed, ways
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed, table
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_10.caches import (
     NOT_NONE,
     allowed,
     copy_finding,
+    heads_side_by_side,
     of_the_scale,
     read_finding,
+    tensors,
 )
 
 Array = np.ndarray
@@ -57,20 +59,16 @@ def _case(
     batch, many, kv_heads = heads
     group = many // kv_heads
     arrays = drawn(rng, group, n, d, *by, heads=(batch, kv_heads))
-    if double:
-        arrays = draw.in_double(rng, arrays)
-    q, k, v = (torch.from_numpy(np.ascontiguousarray(x)) for x in arrays)
+    q, k, v = tensors(draw.in_double(rng, arrays) if double else arrays)
     q = q.reshape(batch, many, 1, d)
     if strided:
-        k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (k, v))
+        k, v = heads_side_by_side(k, v)
         q = torch.cat((q, k.new_ones(batch, many, 1, 2 * d)), -1)[..., :d]
     return Case(name, (q, k, v, splits), **flags)
 
 
 def _cases(rng: Generator) -> list[Case]:
-    def case(name: str, heads: tuple[int, int, int], *shape: int, **how: Any) -> Case:
-        return _case(rng, name, heads, *shape, **how)
-
+    case = partial(_case, rng)
     hard = (draw.jumping, (2000.0,)), (draw.far_below, (draw.FAR_BELOW,))
     shown = [(name, shows) for name, _, shows in draw.hard(rng, 3, 33, 16)]
     return [
@@ -125,9 +123,6 @@ class Part(NamedTuple):
     n: int
 
 
-Weights = Callable[[list[Part]], Array]
-
-
 @dataclass(frozen=True)
 class Slip:
     """Decode in parts with one thing wrong; every default is right."""
@@ -137,8 +132,9 @@ class Slip:
     power: float = 0.5
     turned: Callable[[Array], Array] = lambda k: k.swapaxes(-1, -2)
     shown: Callable[[Part], Part] = lambda part: part  # what a part becomes
-    weights: Weights | None = None  # (parts) -> (splits, ...), what each part's o is multiplied by
-    total: Callable[[Array], Array] | None = None  # of lse (splits, ...)
+    weights: Callable[[Array], Array] | None = None  # of lse (splits, ...): what multiplies each o
+    of_parts: Callable[[list[Part]], Array] | None = None  # the same, of the parts
+    total: Callable[[Array], Array] | None = None  # of lse
     guarded: bool = True
     shifted: bool = True  # whether the maximum of a split is subtracted
     in_place: bool = False  # whether the parts are multiplied by their weights
@@ -183,7 +179,8 @@ def _answer(slip: Slip) -> Callable[..., Any]:
             lse = np.stack([part.lse for part in parts])  # (splits, B, H)
             o = np.stack([part.o for part in parts])
             total = (slip.total or _total)(lse)
-            weights = np.exp(lse - total) if slip.weights is None else slip.weights(parts)
+            weights = slip.weights(lse) if slip.weights else np.exp(lse - total)
+            weights = slip.of_parts(parts) if slip.of_parts else weights
             weighed = weights[..., None] * o
             out = weighed.sum(axis=0)
             o = weighed if slip.in_place else o
@@ -215,15 +212,6 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     )
 
 
-def _by_lse(weights: Callable[[Array], Array]) -> Weights:
-    """Return weights made of lse (splits, ...) of the parts."""
-    return lambda parts: weights(np.stack([part.lse for part in parts]))
-
-
-def _by_l(parts: list[Part]) -> Array:
-    return _normed(np.stack([part.l_sum for part in parts]))
-
-
 def _by_count(parts: list[Part]) -> Array:
     """Return the share of all keys that a part has seen."""
     counts = np.array([part.n for part in parts], dtype=np.float64)
@@ -235,12 +223,8 @@ def _normed(weights: Array) -> Array:
     return found
 
 
-def _alike(lse: Array) -> Array:
-    return np.full(lse.shape, 1 / len(lse))
-
-
-def _ones(lse: Array) -> Array:
-    return np.ones(lse.shape)
+def _powers_of_2(lse: Array) -> Array:
+    return np.asarray(2.0 ** (lse - _max(lse)))
 
 
 def _softmax(lse: Array) -> Array:
@@ -248,19 +232,17 @@ def _softmax(lse: Array) -> Array:
 
 
 def _total_in_base_2(lse: Array) -> Array:
-    return np.asarray(np.log2(np.exp2(lse - _max(lse)).sum(axis=0)) + _max(lse))
+    return np.asarray(np.log2(_powers_of_2(lse).sum(axis=0)) + _max(lse))
 
 
-def _lse(change: Callable[[Part], Array]) -> Callable[[Part], Part]:
-    return lambda part: part._replace(lse=change(part))
+def _lse(change: Callable[[Part], Array]) -> Slip:
+    """Return the slip of parts with another lse."""
+    return Slip(shown=lambda part: part._replace(lse=change(part)))
 
 
-def _finite(x: Array) -> Array:
-    return np.where(np.isfinite(x), x, 0.0)
-
-
-def _lse_of_empty(to: float, part: Part) -> Array:
-    return part.lse if part.n else np.full_like(part.lse, to)
+def _empty(o: float, lse: float) -> Slip:
+    """Return the slip of parts without keys that hold these two numbers."""
+    return Slip(shown=lambda x: x if x.n else x._replace(o=x.o + o, lse=np.full_like(x.lse, lse)))
 
 
 def _rounded_down(n: int, splits: int) -> list[Any]:
@@ -273,67 +255,15 @@ def _rest_to_the_last(n: int, splits: int) -> list[Any]:
     return [slice(i * size, n if i == splits - 1 else (i + 1) * size) for i in range(splits)]
 
 
-def _balanced(n: int, splits: int) -> list[Any]:
-    return list(np.array_split(np.arange(n), splits))
-
-
-def _evenly_cut(n: int, splits: int) -> list[Any]:
-    return [slice(i * n // splits, (i + 1) * n // splits) for i in range(splits)]
-
-
 def _off_by_one(more: int, n: int, splits: int) -> list[Any]:
     """Return runs that end one key too late, or one too early."""
     return [slice(run.start, max(run.start, run.stop + more)) for run in split_slices(n, splits)]
 
 
-def _dealt(n: int, splits: int) -> list[Any]:
-    return [slice(i, n, splits) for i in range(splits)]
-
-
-_AVERAGED = (
-    "parts are averaged",
-    "a split with small scores counts as much as one with large ones: each part weighs "
-    "exp(lse_i - lse), the share of all weight that its keys have.",
-)
-_BY_LSE = (
-    "weighted by lse, not by exp(lse)",
-    "lse is a logarithm: the weight a part stands for is exp(lse_i).",
-)
-_BY_L = (
-    "weighted by l",
-    "each split's l is measured against its own maximum. exp(lse_i) holds that maximum as well.",
-)
-_NO_WEIGHTS = (
-    "parts are added without weights",
-    "each part's o is divided already, as if there were no other keys: multiply it by "
-    "exp(lse_i - lse) before you add.",
-)
-_NOT_NORMED = (
-    "the weights do not add up to 1",
-    "divide by the sum of the weights, or take exp(lse_i - lse) with the merged lse.",
-)
-_EMPTY = (
-    "an empty split is not the identity",
-    "a split without keys has o = 0 and lse = -inf: exp(-inf) = 0 is what it weighs.",
-)
-_LAST_KEYS = (
-    "the last keys are lost",
-    "n_k // splits rounds down: keys are left over. A split has ceil(n_k / splits) keys.",
-)
-_BOUNDS = (
-    "the keys are cut at other places",
-    "split i holds keys i * size to (i + 1) * size, size = ceil(n_k / splits); the last ones may "
-    "be short, or empty.",
-)
-
-_NATURAL = (BASES, "lse is a natural logarithm: its inverse is exp, not 2 to the power of it.")
-_IN_BASE_2 = ("lse in base 2", SAYS["lse in base 2"])
-
-
 def _against(other: Callable[[Array], Array]) -> Slip:
     """Return a merge that subtracts another number than the largest lse."""
     return Slip(
-        weights=_by_lse(lambda lse: _normed(np.exp((lse - other(lse)).astype(np.float32)))),
+        weights=lambda lse: _normed(np.exp((lse - other(lse)).astype(np.float32))),
         total=lambda lse: other(lse) + np.log(np.exp(lse - other(lse)).sum(0)),
     )
 
@@ -359,49 +289,48 @@ def _sum_below(lse: Array) -> Array:
     return np.asarray(np.exp(lse - _max(lse)).sum(axis=0))
 
 
-_MERGES: tuple[tuple[str, str, Slip], ...] = (
-    *((*_AVERAGED, Slip(weights=_by_lse(_alike), total=x)) for x in (None, _mean, _max, _sum)),
-    *((*_AVERAGED, Slip(weights=_by_count, total=x)) for x in (None, _mean)),
-    (*_BY_LSE, Slip(weights=_by_lse(_normed))),
-    (*_BY_LSE, Slip(weights=_by_lse(lambda lse: _normed(_finite(lse))))),
-    (*_BY_L, Slip(weights=_by_l)),
-    (*_NATURAL, Slip(weights=_by_lse(lambda lse: _normed(2.0**lse)))),
-    (*_NATURAL, Slip(weights=_by_lse(lambda lse: _normed(2.0 ** (lse - _max(lse)))))),
-    (*_NATURAL, Slip(weights=_by_lse(lambda lse: 2.0 ** (lse - _total(lse))))),
+_MERGES = table(
+    ("parts are averaged",
+     "a split with small scores counts as much as one with large ones: each part weighs exp(lse_i "
+     "- lse), the share of all weight that its keys have.",
+     *(Slip(weights=lambda lse: np.full(lse.shape, 1 / len(lse)), total=x)
+       for x in (None, _mean, _max, _sum)),
+     *(Slip(of_parts=_by_count, total=x) for x in (None, _mean))),
+    ("weighted by lse, not by exp(lse)",
+     "lse is a logarithm: the weight a part stands for is exp(lse_i).",
+     Slip(weights=_normed),
+     Slip(weights=lambda lse: _normed(np.where(np.isfinite(lse), lse, 0.0)))),
+    ("weighted by l",
+     "each split's l is measured against its own maximum. exp(lse_i) holds that maximum as well.",
+     Slip(of_parts=lambda parts: _normed(np.stack([part.l_sum for part in parts])))),
+    (BASES, "lse is a natural logarithm: its inverse is exp, not 2 to the power of it.",
+     Slip(weights=lambda lse: _normed(2.0**lse)),
+     Slip(weights=lambda lse: _normed(_powers_of_2(lse))),
+     Slip(weights=lambda lse: 2.0 ** (lse - _total(lse))),
+     Slip(weights=_one_by_one(np.exp2, np.exp)),
+     Slip(weights=_one_by_one(np.exp, np.exp2)),
+     Slip(weights=_one_by_one(np.exp2, np.exp2)),
+     Slip(total=_total_in_base_2),
+     Slip(weights=lambda lse: _normed(_powers_of_2(lse)),
+          total=lambda lse: _max(lse) + np.log(_powers_of_2(lse).sum(0))),
+     Slip(weights=lambda lse: _normed(_powers_of_2(lse)), total=_total_in_base_2)),
+    ("parts are added without weights",
+     "each part's o is divided already, as if there were no other keys: multiply it by exp(lse_i "
+     "- lse) before you add.",
+     *(Slip(weights=np.ones_like, total=x) for x in (None, _sum, _max))),
+    ("the weights do not add up to 1",
+     "divide by the sum of the weights, or take exp(lse_i - lse) with the merged lse.",
+     Slip(weights=lambda lse: np.exp(lse - _max(lse))),
+     Slip(weights=np.exp)),
+    ("O is not rescaled",
+     "of parts that are merged one after the other: what is merged already was measured against "
+     "the lse so far, and the new one is larger.",
+     Slip(weights=_one_by_one(np.ones_like))),
+    ("the part with the largest lse is taken",
+     "the other parts have weight as well: exp(lse_i - lse).",
+     Slip(weights=lambda lse: 1.0 * (lse == _max(lse)))),
     *(
-        (*_NATURAL, Slip(weights=_by_lse(_one_by_one(old, new))))
-        for old, new in ((np.exp2, np.exp), (np.exp, np.exp2), (np.exp2, np.exp2))
-    ),
-    (*_NATURAL, Slip(total=_total_in_base_2)),
-    (
-        *_NATURAL,
-        Slip(
-            weights=_by_lse(lambda lse: _normed(2.0 ** (lse - _max(lse)))),
-            total=lambda lse: _max(lse) + np.log((2.0 ** (lse - _max(lse))).sum(0)),
-        ),
-    ),
-    (
-        *_NATURAL,
-        Slip(
-            weights=_by_lse(lambda lse: _normed(2.0 ** (lse - _max(lse)))), total=_total_in_base_2
-        ),
-    ),
-    *((*_NO_WEIGHTS, Slip(weights=_by_lse(_ones), total=x)) for x in (None, _sum, _max)),
-    (*_NOT_NORMED, Slip(weights=_by_lse(lambda lse: np.exp(lse - _max(lse))))),
-    (*_NOT_NORMED, Slip(weights=_by_lse(np.exp))),
-    (
-        "O is not rescaled",
-        "of parts that are merged one after the other: what is merged already was measured against "
-        "the lse so far, and the new one is larger.",
-        Slip(weights=_by_lse(_one_by_one(np.ones_like))),
-    ),
-    (
-        "the part with the largest lse is taken",
-        "the other parts have weight as well: exp(lse_i - lse).",
-        Slip(weights=_by_lse(lambda lse: 1.0 * (lse == _max(lse)))),
-    ),
-    *(
-        (name, SAYS[name], Slip(weights=_by_lse(_softmax), total=total))
+        (name, SAYS[name], Slip(weights=_softmax, total=total))
         for name, total in (
             ("log2 where ln is meant", lambda lse: _max(lse) + np.log2(_sum_below(lse))),
             ("lse is m + l", lambda lse: _max(lse) + _sum_below(lse)),
@@ -411,55 +340,36 @@ _MERGES: tuple[tuple[str, str, Slip], ...] = (
             ("lse in base 2", lambda lse: _total(lse) / np.log(2)),
         )
     ),
-    *(
-        (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM], _against(other))
-        for other in (lambda lse: lse.min(axis=0), lambda lse: lse.mean(axis=0), lambda lse: lse[0])
-    ),
-    (
-        "a maximum below 0 counts as 0",
-        SAYS["a maximum below 0 counts as 0"],
-        _against(lambda lse: np.maximum(_max(lse), 0)),
-    ),
-    *ways(
-        "no maximum is subtracted",
-        "exp(lse_i) overflows where scores are large: subtract the largest lse first, or the "
-        "merged one (torch.logsumexp).",
-        Slip(weights=_by_lse(lambda lse: _normed(np.exp(lse)))),
-        Slip(
-            weights=_by_lse(lambda lse: _normed(np.exp(lse))),
-            total=lambda lse: np.log(np.exp(lse).sum(0)),
-        ),
-        Slip(  # which is added all the same
-            weights=_by_lse(lambda lse: _normed(np.exp(lse))),
-            total=lambda lse: _max(lse) + np.log(np.exp(lse).sum(0)),
-        ),
-    ),
-    *ways(
-        "the lse of the parts is not merged",
-        "lse is that of all keys: the logarithm of the sum of exp(lse_i).",
-        Slip(weights=_by_lse(_softmax), total=_max),
-        Slip(weights=_by_lse(_softmax), total=_sum),
-        Slip(weights=_by_lse(_softmax), total=_mean),
-        Slip(weights=_by_lse(_softmax), total=lambda lse: lse[-1]),
-        Slip(weights=_by_lse(_softmax), total=lambda lse: _total(lse) - np.log(len(lse))),
-    ),
-)
+    (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM],
+     _against(lambda lse: lse.min(axis=0)),
+     _against(_mean),
+     _against(lambda lse: lse[0])),
+    ("a maximum below 0 counts as 0", SAYS["a maximum below 0 counts as 0"],
+     _against(lambda lse: np.maximum(_max(lse), 0))),
+    ("no maximum is subtracted",
+     "exp(lse_i) overflows where scores are large: subtract the largest lse first, or the merged "
+     "one (torch.logsumexp).",
+     Slip(weights=lambda lse: _normed(np.exp(lse))),
+     Slip(weights=lambda lse: _normed(np.exp(lse)), total=lambda lse: np.log(np.exp(lse).sum(0))),
+     Slip(weights=lambda lse: _normed(np.exp(lse)),  # and it is added all the same
+          total=lambda lse: _max(lse) + np.log(np.exp(lse).sum(0)))),
+    ("the lse of the parts is not merged",
+     "lse is that of all keys: the logarithm of the sum of exp(lse_i).",
+     *(Slip(weights=_softmax, total=total)
+       for total in (_max, _sum, _mean, lambda lse: lse[-1],
+                     lambda lse: _total(lse) - np.log(len(lse))))),
+)  # fmt: skip
 
-_PARTS: tuple[tuple[str, str, Slip], ...] = (
-    *ways(
-        "a part is not divided by its sum",
-        "o of a part is attention over its keys alone: divide by its own sum, so that lse is all "
-        "that the merge needs.",
-        Slip(shown=lambda x: x._replace(o=x.o * x.l_sum[..., None])),
-        Slip(
-            shown=lambda x: x._replace(o=x.o * x.l_sum[..., None]),
-            weights=lambda parts: np.exp(
-                np.stack([x.m for x in parts]) - _total(np.stack([x.lse for x in parts]))
-            ),
-        ),
-    ),
+_PARTS = table(
+    ("a part is not divided by its sum",
+     "o of a part is attention over its keys alone: divide by its own sum, so that lse is all "
+     "that the merge needs.",
+     Slip(shown=lambda x: x._replace(o=x.o * x.l_sum[..., None])),
+     Slip(shown=lambda x: x._replace(o=x.o * x.l_sum[..., None]),
+          of_parts=lambda parts: np.exp(
+              np.stack([x.m for x in parts]) - _total(np.stack([x.lse for x in parts]))))),
     *(
-        (name, SAYS[name], Slip(shown=_lse(change)))
+        (name, SAYS[name], _lse(change))
         for name, change in (
             ("lse is m + l", lambda x: x.m + x.l_sum),
             ("lse is only l", lambda x: x.l_sum),
@@ -469,53 +379,48 @@ _PARTS: tuple[tuple[str, str, Slip], ...] = (
             ("lse in base 2", lambda x: x.m + np.log2(x.l_sum)),
         )
     ),
-    (
-        *_IN_BASE_2,
-        Slip(
-            shown=_lse(lambda x: x.lse / np.log(2)),
-            weights=_by_lse(lambda lse: _normed(2.0 ** (lse - _max(lse)))),
-            total=lambda lse: _total(lse * np.log(2)) / np.log(2),
-        ),
-    ),
-    (*_EMPTY, Slip(guarded=False)),
-    (*_EMPTY, Slip(shown=lambda x: x if x.n else x._replace(o=x.o * np.nan, lse=x.lse * np.nan))),
-    *((*_EMPTY, Slip(shown=_lse(partial(_lse_of_empty, to)))) for to in (1.0, *NOT_NONE)),
-    (*_LAST_KEYS, Slip(keys=_rounded_down)),
-    *((*_BOUNDS, Slip(keys=keys)) for keys in (_rest_to_the_last, _balanced, _evenly_cut, _dealt)),
-    (
-        "a key belongs to two splits",
-        "split i ends before key (i + 1) * size: that one is the first of the next split.",
-        Slip(keys=partial(_off_by_one, 1)),
-    ),
-    (
-        "the last key of a split is lost",
-        "a slice ends before its stop: split i is i * size to (i + 1) * size, not one less.",
-        Slip(keys=partial(_off_by_one, -1)),
-    ),
-    (
-        "the parts are weighed in place",
-        "o_parts are returned as attention over their own keys, divided by their own sums: here "
-        "they are multiplied by their weights in the merge, perhaps by `*=`.",
-        Slip(in_place=True),
-    ),
-    (
-        "no maximum is subtracted",
-        "exp(s) overflows where scores are large: subtract the split's largest score first.",
-        Slip(shifted=False),
-    ),
-    (
-        "a head reads another group's keys",
-        "the group of query head h is h // (H / H_kv): neighbours share a key head. (% deals them "
-        "out in turns.)",
-        Slip(key_head=lambda head, group: head),
-    ),
+    ("lse in base 2", SAYS["lse in base 2"],
+     replace(_lse(lambda x: x.lse / np.log(2)),
+             weights=lambda lse: _normed(_powers_of_2(lse)),
+             total=lambda lse: _total(lse * np.log(2)) / np.log(2))),
+    ("an empty split is not the identity",
+     "a split without keys has o = 0 and lse = -inf: exp(-inf) = 0 is what it weighs.",
+     Slip(guarded=False),
+     _empty(np.nan, np.nan),
+     *(_empty(0.0, lse) for lse in (1.0, *NOT_NONE))),
+    ("the last keys are lost",
+     "n_k // splits rounds down: keys are left over. A split has ceil(n_k / splits) keys.",
+     Slip(keys=_rounded_down)),
+    ("the keys are cut at other places",
+     "split i holds keys i * size to (i + 1) * size, size = ceil(n_k / splits); the last ones may "
+     "be short, or empty.",
+     Slip(keys=_rest_to_the_last),
+     Slip(keys=lambda n, splits: list(np.array_split(np.arange(n), splits))),
+     Slip(keys=lambda n, splits: [slice(i * n // splits, (i + 1) * n // splits)
+                                  for i in range(splits)]),
+     Slip(keys=lambda n, splits: [slice(i, n, splits) for i in range(splits)])),
+    ("a key belongs to two splits",
+     "split i ends before key (i + 1) * size: that one is the first of the next split.",
+     Slip(keys=partial(_off_by_one, 1))),
+    ("the last key of a split is lost",
+     "a slice ends before its stop: split i is i * size to (i + 1) * size, not one less.",
+     Slip(keys=partial(_off_by_one, -1))),
+    ("the parts are weighed in place",
+     "o_parts are returned as attention over their own keys, divided by their own sums: here they "
+     "are multiplied by their weights in the merge, perhaps by `*=`.",
+     Slip(in_place=True)),
+    ("no maximum is subtracted",
+     "exp(s) overflows where scores are large: subtract the split's largest score first.",
+     Slip(shifted=False)),
+    ("a head reads another group's keys",
+     "the group of query head h is h // (H / H_kv): neighbours share a key head. (% deals them "
+     "out in turns.)",
+     Slip(key_head=lambda head, group: head)),
     *of_the_scale(lambda power: Slip(power=power)),
-    (
-        "K is reshaped, not transposed",
-        "K got the shape (d, n), but its numbers kept their order: transpose it.",
-        Slip(turned=lambda k: k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2])),
-    ),
-)
+    ("K is reshaped, not transposed",
+     "K got the shape (d, n), but its numbers kept their order: transpose it.",
+     Slip(turned=lambda k: k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2]))),
+)  # fmt: skip
 
 EXERCISE = Exercise.of(
     "10.3",

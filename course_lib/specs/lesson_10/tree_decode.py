@@ -15,7 +15,7 @@ from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed, ways
+from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_10.caches import (
     allowed,
@@ -25,6 +25,7 @@ from course_lib.specs.lesson_10.caches import (
     read_finding,
     scores,
     softmax,
+    tensors,
 )
 
 Array = np.ndarray
@@ -48,10 +49,8 @@ def _case(
 
     n_q = len(parents)
     qkv = drawn(rng, n_q, cached + n_q, d, *by, heads=heads)
-    if double:
-        qkv = draw.in_double(rng, qkv)
-    tensors = (torch.from_numpy(np.ascontiguousarray(x)) for x in qkv)
-    return Case(name, (*tensors, torch.tensor(parents)), **flags)
+    qkv = draw.in_double(rng, qkv) if double else qkv
+    return Case(name, (*tensors(qkv), torch.tensor(parents)), **flags)
 
 
 def _drawn_tree(rng: Generator, n: int) -> list[int]:
@@ -75,9 +74,8 @@ def _deep_tree(rng: Generator, n: int) -> list[int]:
 
 def _cases(rng: Generator) -> list[Case]:
     def case(name: str, parents: list[int], cached: int, **how: Any) -> Case:
-        return _case(
-            rng, f"{name}: parents {parents}, {cached} cached keys", parents, cached, **how
-        )
+        name = f"{name}: parents {parents}, {cached} cached keys"
+        return _case(rng, name, parents, cached, **how)
 
     hard = (draw.jumping, (2000.0,)), (draw.far_below, (draw.FAR_BELOW,))
     tree = [-1, 0, 0, 2, 1, 4, 2]
@@ -91,7 +89,8 @@ def _cases(rng: Generator) -> list[Case]:
         case("an empty cache", [-1, 0, 0, 1], 0),
         case("a long line with branches", _deep_tree(rng, 10), 4),
         _case(rng, "more drafts than an integer has bits: 70", _deep_tree(rng, 70), 4),
-        case("large scores (q and k times 4)", _drawn_tree(rng, 6), 11, drawn=_large),
+        case("large scores (q and k times 4)", _drawn_tree(rng, 6), 11,
+             drawn=partial(draw.draw, size=4)),
         *(
             _case(rng, f"{name}, float64", tree, 10, 16, drawn=how, by=by, double=True,
                   shows=shows - {REMAINDER})
@@ -114,17 +113,18 @@ def _cases(rng: Generator) -> list[Case]:
     ]  # fmt: skip
 
 
-def _large(rng: Generator, *shape: int, **how: Any) -> draw.Triple:
-    return draw.draw(rng, *shape, size=4, **how)
-
-
 Family = Callable[[list[int]], Array]  # parents -> bool (n_q, n_q): who sees which draft
+
+
+def _behind_the_cache(drafts: Array, cached: int, *, old: bool = True) -> Array:
+    """Return the whole mask: who sees which draft, behind ``cached`` keys that all see."""
+    return np.pad(drafts, ((0, 0), (cached, 0)), constant_values=old)
 
 
 def _answer(
     family: Family = ancestors,
     *,
-    seen: Callable[[Array, int], Array] | None = None,
+    seen: Callable[[Array, int], Array] = _behind_the_cache,
     fill: float = -np.inf,
     power: float = 0.5,
     masked: Callable[[Array, Array, float], Array] = lambda s, mask, fill: softmax(
@@ -135,10 +135,7 @@ def _answer(
 
     def model(q: Any, k: Any, v: Any, parents: Any) -> Array:
         parents = [int(x) for x in parents]
-        cached = k.shape[-2] - len(parents)
-        drafts = family(parents)
-        old = np.ones((len(parents), cached), dtype=bool)
-        mask = seen(drafts, cached) if seen else np.concatenate([old, drafts], axis=1)
+        mask = seen(family(parents), k.shape[-2] - len(parents))
         answer: Array = masked(scores(q, k, power), mask, fill) @ as_float64(v)
         return answer
 
@@ -201,17 +198,10 @@ def _last_too(parents: list[int]) -> Array:
     return seen
 
 
-def _before_the_drafts(drafts: Array, cached: int) -> Array:
-    """Return what cached - 1 is as an index: the last cached key, or the last draft of all."""
-    mask = np.pad(drafts, ((0, 0), (cached, 0)), constant_values=True)
-    mask[drafts.sum(1) == 1, cached - 1] = True
-    return mask
-
-
-def _before_the_drafts_of_all(drafts: Array, cached: int) -> Array:
-    """Return what cached - 1 is where each line is walked up to -1, and that is marked as well."""
-    mask = np.pad(drafts, ((0, 0), (cached, 0)), constant_values=True)
-    mask[:, cached - 1] = True
+def _before_the_drafts(lines: Callable[[Array], Any], drafts: Array, cached: int) -> Array:
+    """Return what cached - 1 is as an index in ``lines``: the last cached key, or draft of all."""
+    mask = _behind_the_cache(drafts, cached)
+    mask[lines(drafts), cached - 1] = True
     return mask
 
 
@@ -233,38 +223,20 @@ def _first_guesses_only(drafts: Array, cached: int) -> Array:
 
 
 def _one_less(drafts: Array, cached: int) -> Array:
-    mask = np.pad(drafts, ((0, 0), (cached, 0)), constant_values=True)
+    mask = _behind_the_cache(drafts, cached)
     mask[:, max(0, cached - 1) : cached] = False
     return mask
-
-
-def _top_left(drafts: Array, cached: int) -> Array:
-    """Return PyTorch's is_causal: query i sees the first i + 1 keys."""
-    return np.tri(len(drafts), cached + len(drafts), dtype=bool)
-
-
-def _after_softmax(s: Array, mask: Array, _fill: float) -> Array:
-    return softmax(s) * mask
 
 
 def _after_softmax_normed(s: Array, mask: Array, _fill: float) -> Array:
     weights = softmax(s) * mask
     with np.errstate(all="ignore"):
-        normed: Array = weights / weights.sum(axis=-1, keepdims=True)
-    return normed
-
-
-def _added(s: Array, mask: Array, _fill: float) -> Array:
-    return softmax(s + mask)
-
-
-def _depth(parents: list[int]) -> Array:
-    return ancestors(parents).sum(1)
+        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 def _by_depth(parents: list[int]) -> Array:
     """Return who sees itself and whoever stands nearer to the cache."""
-    depth = _depth(parents)
+    depth = ancestors(parents).sum(1)
     return (depth[None, :] < depth[:, None]) | _eye(parents)
 
 
@@ -280,112 +252,69 @@ def _family(parents: list[int]) -> Array:
     return (root[:, None] == root[None, :]) & _chain(parents)
 
 
-_ALL_BEFORE = (
-    "a chain, not a tree",
-    "drafts that stand before one another in memory need not continue one another: a draft sees "
-    "its ancestors, not its neighbours.",
-)
-_LINE = (
-    "the line ends too early",
-    "an ancestor's ancestors are ancestors, all the way to the cache.",
-)
-_MINUS_ONE = (
-    "-1 is taken for a draft",
-    "-1 says that a draft continues the cache. As an index it is the last of all drafts.",
-)
-_NO_KIN = (
-    "relatives that are no ancestors are seen",
-    "two guesses for one place exclude each other: only the line from a draft back to the cache is "
-    "seen.",
-)
-_START = (
-    "the mask is aligned at the start",
-    "the drafts are the LAST n_q keys: the tree stands at the end of the mask.",
-)
-
-_MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
-    (*_ALL_BEFORE, _answer(_chain)),
-    (
-        "no draft is hidden",
-        "without a mask a draft sees what comes after it, and other guesses as well.",
-        _answer(lambda parents: np.ones((len(parents), len(parents)), dtype=bool)),
-    ),
-    (*_LINE, _answer(_parent_only)),
-    *((*_LINE, _answer(partial(_so_far_up, generations))) for generations in range(2, 9)),
-    *((*_LINE, _answer(partial(_while_positive, itself))) for itself in (False, True)),
-    (
-        "a draft sees itself only",
-        "a draft sees the drafts that it continues as well: its ancestors.",
-        _answer(_eye),
-    ),
-    (
-        "a draft does not see itself",
-        "each token sees itself: the diagonal is True.",
-        _answer(lambda parents: ancestors(parents) & ~_eye(parents)),
-    ),
-    (
-        "no draft is seen",
-        "a draft sees the cache, its ancestors and itself.",
-        _answer(lambda parents: _eye(parents) & False),
-    ),
-    *ways(
-        "children instead of ancestors",
-        "row i of the mask is what draft i sees: where it comes from, not what comes of it.",
-        _answer(lambda parents: ancestors(parents).T),
-        _answer(lambda parents: _parent_only(parents).T),
-    ),
-    (
-        "children as well as ancestors",
-        "row i of the mask is what draft i sees: where it comes from, not what comes of it.",
-        _answer(lambda parents: ancestors(parents) | ancestors(parents).T),
-    ),
-    (*_MINUS_ONE, _answer(_last_for_none)),
-    (*_MINUS_ONE, _answer(_last_too)),
-    (*_MINUS_ONE, _answer(_first_for_none)),
-    (*_MINUS_ONE, _answer(seen=_before_the_drafts)),
-    (*_MINUS_ONE, _answer(seen=_before_the_drafts_of_all)),
-    (*_NO_KIN, _answer(_siblings)),
-    (*_NO_KIN, _answer(_by_depth)),
-    (*_NO_KIN, _answer(_family)),
-    *(
-        (*_START, _answer(seen=seen))
-        for seen in (
-            lambda drafts, cached: np.pad(drafts, ((0, 0), (0, cached))),
-            lambda drafts, cached: np.pad(drafts, ((0, 0), (0, cached)), constant_values=True),
-            _top_left,
-        )
-    ),
-    (
-        "the cache is not seen",
-        "every draft sees all that is older than the drafts.",
-        _answer(seen=lambda drafts, cached: np.pad(drafts, ((0, 0), (cached, 0)))),
-    ),
-    (
-        "only the first guesses see the cache",
-        "every draft sees all that is older than the drafts, those that continue another as well.",
-        _answer(seen=_first_guesses_only),
-    ),
-    (
-        "the newest cached key is not seen",
-        "the cache has n_k - n_q rows, 0 to n_k - n_q - 1: every draft sees the last of them too.",
-        _answer(seen=_one_less),
-    ),
-    *ways(
-        "the mask comes after the softmax",
-        "what is hidden took part in the maximum and in the sum: it gets the score -inf, "
-        "before the softmax.",
-        _answer(masked=_after_softmax),
-        _answer(masked=_after_softmax_normed),
-    ),
-    (
-        "True and False are added to the scores",
-        "as numbers they are 1 and 0, and hide nothing: a mask that is added holds 0 where a key "
-        "is seen and -inf where it is hidden.",
-        _answer(masked=_added),
-    ),
+_MISTAKES = Mistake.table(
+    ("a chain, not a tree",
+     "drafts that stand before one another in memory need not continue one another: a draft sees "
+     "its ancestors, not its neighbours.",
+     _answer(_chain)),
+    ("no draft is hidden",
+     "without a mask a draft sees what comes after it, and other guesses as well.",
+     _answer(lambda parents: np.ones((len(parents), len(parents)), dtype=bool))),
+    ("the line ends too early", "an ancestor's ancestors are ancestors, all the way to the cache.",
+     _answer(_parent_only),
+     *(_answer(partial(_so_far_up, generations)) for generations in range(2, 9)),
+     *(_answer(partial(_while_positive, itself)) for itself in (False, True))),
+    ("a draft sees itself only",
+     "a draft sees the drafts that it continues as well: its ancestors.",
+     _answer(_eye)),
+    ("a draft does not see itself", "each token sees itself: the diagonal is True.",
+     _answer(lambda parents: ancestors(parents) & ~_eye(parents))),
+    ("no draft is seen", "a draft sees the cache, its ancestors and itself.",
+     _answer(lambda parents: _eye(parents) & False)),
+    ("children instead of ancestors",
+     "row i of the mask is what draft i sees: where it comes from, not what comes of it.",
+     _answer(lambda parents: ancestors(parents).T),
+     _answer(lambda parents: _parent_only(parents).T)),
+    ("children as well as ancestors",
+     "row i of the mask is what draft i sees: where it comes from, not what comes of it.",
+     _answer(lambda parents: ancestors(parents) | ancestors(parents).T)),
+    ("-1 is taken for a draft",
+     "-1 says that a draft continues the cache. As an index it is the last of all drafts.",
+     _answer(_last_for_none),
+     _answer(_last_too),
+     _answer(_first_for_none),
+     _answer(seen=partial(_before_the_drafts, lambda drafts: drafts.sum(1) == 1)),
+     _answer(seen=partial(_before_the_drafts, lambda drafts: np.s_[:]))),  # each line is walked up
+    ("relatives that are no ancestors are seen",
+     "two guesses for one place exclude each other: only the line from a draft back to the cache "
+     "is seen.",
+     _answer(_siblings), _answer(_by_depth), _answer(_family)),
+    ("the mask is aligned at the start",
+     "the drafts are the LAST n_q keys: the tree stands at the end of the mask.",
+     _answer(seen=lambda drafts, cached: np.pad(drafts, ((0, 0), (0, cached)))),
+     _answer(seen=lambda drafts, cached: _behind_the_cache(drafts[:, ::-1], cached)[:, ::-1]),
+     # PyTorch's is_causal: query i sees the first i + 1 keys
+     _answer(seen=lambda drafts, cached: np.tri(len(drafts), cached + len(drafts), dtype=bool))),
+    ("the cache is not seen", "every draft sees all that is older than the drafts.",
+     _answer(seen=partial(_behind_the_cache, old=False))),
+    ("only the first guesses see the cache",
+     "every draft sees all that is older than the drafts, those that continue another as well.",
+     _answer(seen=_first_guesses_only)),
+    ("the newest cached key is not seen",
+     "the cache has n_k - n_q rows, 0 to n_k - n_q - 1: every draft sees the last of them too.",
+     _answer(seen=_one_less)),
+    ("the mask comes after the softmax",
+     "what is hidden took part in the maximum and in the sum: it gets the score -inf, before the "
+     "softmax.",
+     _answer(masked=lambda s, mask, _: softmax(s) * mask),
+     _answer(masked=_after_softmax_normed)),
+    ("True and False are added to the scores",
+     "as numbers they are 1 and 0, and hide nothing: a mask that is added holds 0 where a key is "
+     "seen and -inf where it is hidden.",
+     _answer(masked=lambda s, mask, _: softmax(s + mask))),
     *hidden_otherwise(_answer),
     *of_the_scale(lambda power: _answer(power=power)),
-)
+)  # fmt: skip
 
 EXERCISE = Exercise.of(
     "10-star",
@@ -394,5 +323,5 @@ EXERCISE = Exercise.of(
     judge=_judge,
     kind="torch",
     spared={REMAINDER: "nothing is cut into tiles here"},
-    mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
+    mistakes=_MISTAKES,
 )

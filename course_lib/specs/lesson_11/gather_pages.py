@@ -13,7 +13,7 @@ from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding, hidden_finding
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed, ways
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
 Array = np.ndarray
@@ -189,80 +189,47 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     )
 
 
-_PHYSICAL = (
-    "the pages are taken in physical order",
-    "where a page lies says nothing: token t stands in page table[t // page_size], whatever its "
-    "number is.",
-)
-_TURNED = (
-    "heads and slots are exchanged",
-    "a page is (H_kv, page_size, d): bring the heads to the front (permute, transpose) before "
-    "pages and slots become one axis. reshape alone cuts across them.",
-)
-_INVERSE = (
-    "the table is read the other way round",
-    "table[i] is the page of the sequence's tokens i * page_size and on; it does not say where "
-    "page i belongs.",
-)
-
-_MISTAKES: tuple[tuple[str, str, Callable[..., Array]], ...] = (
-    (*_PHYSICAL, _answer(lambda t, table, size: (t // size, t % size))),
-    (*_PHYSICAL, _in_use(np.sort)),
-    (
-        "the table is read backwards",
-        "entry 0 of the table is the page of the first tokens.",
-        _in_use(lambda table: table[::-1]),
-    ),
-    (*_INVERSE, _in_use(lambda table: np.argsort(table))),
-    (
-        "one page for all tokens",
-        "each page_size tokens have a page of their own: table[t // page_size].",
-        _in_use(lambda table: table[:1].repeat(len(table))),
-    ),
-    *ways(
-        "the table is read one entry off",
-        "tokens 0 to page_size - 1 stand in page table[0].",
-        _answer(lambda t, table, size: (table[(t + size) // size], t % size)),
-        _in_use(lambda table: np.roll(table, 1)),
-    ),
-    (
-        "pages are counted from 1",
-        "the first page of the pool is page 0: table[i] is an index as it is.",
-        _in_use(lambda table: table - 1),
-    ),
-    (
-        "page and slot are exchanged",
-        "t // page_size is the entry, t % page_size the slot in its page.",
-        _answer(lambda t, table, size: (table[t % size], t // size)),
-    ),
-    (
-        "each page is filled from its end",
-        "slot 0 of a page holds the first of its tokens.",
-        _answer(lambda t, table, size: (table[t // size], size - 1 - t % size)),
-    ),
-    (
-        "the tokens come backwards",
-        "row t is token t.",
-        _answer(change=lambda rows: rows[:, ::-1]),
-    ),
-    (
-        "only the first head is read",
-        "every key head has its row in each slot.",
-        _answer(change=lambda rows: np.broadcast_to(rows[:1], rows.shape)),
-    ),
-    *((*_TURNED, _cut_wrongly(order)) for order in ((0, 1, 2, 3), (0, 2, 1, 3), (2, 0, 1, 3))),
-    (
-        "slots come before pages",
-        "all tokens of a page come before those of the next: (H_kv, pages, page_size, d), then one "
-        "axis of pages and slots.",
-        _cut_wrongly((1, 2, 0, 3)),
-    ),
-    (
-        "rows are missing or zero",
-        "a last page that is not full holds tokens as well: length of them in all.",
-        _answer(change=lambda rows: rows * 0),
-    ),
-)
+_MISTAKES = Mistake.table(
+    ("the pages are taken in physical order",
+     "where a page lies says nothing: token t stands in page table[t // page_size], whatever its "
+     "number is.",
+     _answer(lambda t, table, size: (t // size, t % size)),
+     _in_use(np.sort)),
+    ("the table is read backwards", "entry 0 of the table is the page of the first tokens.",
+     _in_use(lambda table: table[::-1])),
+    ("the table is read the other way round",
+     "table[i] is the page of the sequence's tokens i * page_size and on; it does not say where "
+     "page i belongs.",
+     _in_use(lambda table: np.argsort(table))),
+    ("one page for all tokens",
+     "each page_size tokens have a page of their own: table[t // page_size].",
+     _in_use(lambda table: table[:1].repeat(len(table)))),
+    ("the table is read one entry off", "tokens 0 to page_size - 1 stand in page table[0].",
+     _answer(lambda t, table, size: (table[(t + size) // size], t % size)),
+     _in_use(lambda table: np.roll(table, 1))),
+    ("pages are counted from 1",
+     "the first page of the pool is page 0: table[i] is an index as it is.",
+     _in_use(lambda table: table - 1)),
+    ("page and slot are exchanged",
+     "t // page_size is the entry, t % page_size the slot in its page.",
+     _answer(lambda t, table, size: (table[t % size], t // size))),
+    ("each page is filled from its end", "slot 0 of a page holds the first of its tokens.",
+     _answer(lambda t, table, size: (table[t // size], size - 1 - t % size))),
+    ("the tokens come backwards", "row t is token t.", _answer(change=lambda rows: rows[:, ::-1])),
+    ("only the first head is read", "every key head has its row in each slot.",
+     _answer(change=lambda rows: np.broadcast_to(rows[:1], rows.shape))),
+    ("heads and slots are exchanged",
+     "a page is (H_kv, page_size, d): bring the heads to the front (permute, transpose) before "
+     "pages and slots become one axis. reshape alone cuts across them.",
+     *(_cut_wrongly(order) for order in ((0, 1, 2, 3), (0, 2, 1, 3), (2, 0, 1, 3)))),
+    ("slots come before pages",
+     "all tokens of a page come before those of the next: (H_kv, pages, page_size, d), then one "
+     "axis of pages and slots.",
+     _cut_wrongly((1, 2, 0, 3))),
+    ("rows are missing or zero",
+     "a last page that is not full holds tokens as well: length of them in all.",
+     _answer(change=lambda rows: rows * 0)),
+)  # fmt: skip
 
 EXERCISE = Exercise.of(
     "11.2",
@@ -271,5 +238,5 @@ EXERCISE = Exercise.of(
     judge=_judge,
     kind="torch",
     spared=dict.fromkeys(HARD, "rows are copied, and nothing is computed"),
-    mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
+    mistakes=_MISTAKES,
 )

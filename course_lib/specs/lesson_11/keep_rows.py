@@ -13,9 +13,17 @@ from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed, ways
+from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
-from course_lib.specs.lesson_10.caches import allowed, copy_finding, of_the_scale, scores, softmax
+from course_lib.specs.lesson_10.caches import (
+    allowed,
+    copy_finding,
+    of_the_scale,
+    rows_as_heads,
+    scores,
+    softmax,
+    tensors,
+)
 
 Array = np.ndarray
 Kept = Callable[[int, int, int], Array]  # (n, sinks, window) -> rows
@@ -35,14 +43,11 @@ def _case(
     **flags: Any,
 ) -> Case:
     """Return a case; ``gone``: what is evicted holds NaN, in the first of two sequences."""
-    import torch
-
     q, k, v = qkv or draw.draw(rng, 1, n, 16, heads=(2, 3), size=size)
     if gone:
         k[0, :, sinks : n - window], v[0, :, sinks : n - window] = np.nan, np.nan
-    tensors = (torch.from_numpy(np.ascontiguousarray(x)) for x in (q, k, v))
     says = f"{name}: {n} rows, {sinks} sinks, a window of {window}"
-    return Case(says, (*tensors, sinks, window), **flags)
+    return Case(says, (*tensors((q, k, v)), sinks, window), **flags)
 
 
 def _hard(rng: Generator) -> list[Case]:
@@ -51,8 +56,7 @@ def _hard(rng: Generator) -> list[Case]:
     for name, qkv, shows in draw.hard(rng, 3, 17, 16, heads=(2,)):
         q, k, v = draw.in_double(rng, qkv)
         q, k = (x[..., [*range(1, 8), 0, *range(8, 16)]] for x in (q, k))
-        k, v = (np.repeat(x[:, None], 3, axis=1) for x in (k, v))
-        one = (q[:, :, None], k, v)  # the rows of q are heads
+        one = rows_as_heads(q, k, v)
         found.append(_case(rng, name, 17, 4, 8, qkv=one, shows=shows - {REMAINDER}))
     return found
 
@@ -166,101 +170,51 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     return copy_finding(observed.ledger, k.nbytes, k.nbytes)
 
 
-def _doubled(n: int, sinks: int, window: int) -> Array:
-    rows = np.arange(n)
-    return np.concatenate([rows[:sinks], rows[-window:]])
-
-
-def _in_text(rows: Array, n: int) -> Array:
-    return rows
-
-
-def _newest_in_text(rows: Array, n: int) -> Array:
-    return np.array([n - 1])
-
-
-_TEXT = (
-    "positions are those of the text",
-    "a row's position is its place among the rows that are kept: 0, 1, 2 and so on. In the text "
-    "the distance to the sinks grows without end, beyond what the model has ever seen.",
-)
-_QUERY = (
-    "the query stands elsewhere than its own row",
-    "the newest row is the query's own token: both have the last position of what is kept. "
-    "(A query that is not rotated stands at 0.)",
-)
-_UNROTATED = (
-    "something is not rotated",
-    "queries and keys are both rotated, each by its position: only then the score knows how far "
-    "apart they are. The cache holds keys that are not rotated yet.",
-)
-
-_MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
-    *ways(
-        "the sinks are evicted",
-        "the first `sinks` rows stay, however long the text gets.",
-        _answer(lambda n, sinks, window: np.arange(max(0, n - window), n)),
-        _answer(lambda n, sinks, window: np.arange(max(0, n - sinks - window), n)),
-    ),
-    (
-        "nothing is evicted",
-        "between the sinks and the window all rows go.",
-        _answer(lambda n, sinks, window: np.arange(n)),
-    ),
-    (
-        "the newest rows are evicted",
-        "the window are the LAST rows, the query's own among them.",
-        _answer(lambda n, sinks, window: np.arange(min(n, sinks + window))),
-    ),
-    (
-        "the sinks are taken out of the window",
-        "sinks and window are counted each for itself: sinks + window rows stay.",
-        _answer(lambda n, sinks, window: _rows(n, sinks, max(1, window - sinks))),
-    ),
-    (
-        "the window is one row too long",
-        "the last `window` rows begin with row n - window; the newest counts as one of them.",
-        _answer(lambda n, sinks, window: _rows(n, sinks, window + 1)),
-    ),
-    (
-        "the window is one row too short",
-        "the last `window` rows begin with row n - window.",
-        _answer(lambda n, sinks, window: _rows(n, sinks, window - 1)),
-    ),
-    (
-        "one sink too many",
-        "rows 0 to sinks - 1 are the sinks: sinks of them.",
-        _answer(lambda n, sinks, window: _rows(n, sinks + 1, window)),
-    ),
-    (
-        "a row is kept twice",
-        "while sinks and window overlap, nothing is evicted, and each row is there once.",
-        _answer(_doubled),
-    ),
-    (
-        "the sinks come last",
-        "rows stay in the order of the text: first the sinks.",
-        _answer(lambda n, sinks, window: np.roll(_rows(n, sinks, window), -min(sinks, n))),
-    ),
-    (*_TEXT, _answer(keys_at=_in_text, query_at=_newest_in_text)),
-    (*_TEXT, _answer(keys_at=_in_text)),
-    (*_QUERY, _answer(query_at=_newest_in_text)),
-    (*_QUERY, _answer(query_at=lambda rows, n: np.array([len(rows)]))),
-    (*_QUERY, _answer(query_at=lambda rows, n: np.array([0]))),
-    (*_UNROTATED, _answer(keys_at=None)),
-    (*_UNROTATED, _answer(keys_at=None, query_at=None)),
-    (
-        "evicted rows are masked, not left out",
-        "what was evicted is overwritten, by any number: 0 * NaN is NaN, so do not read it.",
-        _answer(masked=True),
-    ),
-    (
-        "values are rotated",
-        "positions are for the scores: V stays as it is.",
-        _answer(values_too=True),
-    ),
+_MISTAKES = Mistake.table(
+    ("the sinks are evicted", "the first `sinks` rows stay, however long the text gets.",
+     _answer(lambda n, sinks, window: np.arange(max(0, n - window), n)),
+     _answer(lambda n, sinks, window: np.arange(max(0, n - sinks - window), n))),
+    ("nothing is evicted", "between the sinks and the window all rows go.",
+     _answer(lambda n, sinks, window: np.arange(n))),
+    ("the newest rows are evicted", "the window are the LAST rows, the query's own among them.",
+     _answer(lambda n, sinks, window: np.arange(min(n, sinks + window)))),
+    ("the sinks are taken out of the window",
+     "sinks and window are counted each for itself: sinks + window rows stay.",
+     _answer(lambda n, sinks, window: _rows(n, sinks, max(1, window - sinks)))),
+    ("the window is one row too long",
+     "the last `window` rows begin with row n - window; the newest counts as one of them.",
+     _answer(lambda n, sinks, window: _rows(n, sinks, window + 1))),
+    ("the window is one row too short", "the last `window` rows begin with row n - window.",
+     _answer(lambda n, sinks, window: _rows(n, sinks, window - 1))),
+    ("one sink too many", "rows 0 to sinks - 1 are the sinks: sinks of them.",
+     _answer(lambda n, sinks, window: _rows(n, sinks + 1, window))),
+    ("a row is kept twice",
+     "while sinks and window overlap, nothing is evicted, and each row is there once.",
+     _answer(lambda n, sinks, window: np.r_[: min(n, sinks), max(0, n - window) : n])),
+    ("the sinks come last", "rows stay in the order of the text: first the sinks.",
+     _answer(lambda n, sinks, window: np.roll(_rows(n, sinks, window), -min(sinks, n)))),
+    ("positions are those of the text",
+     "a row's position is its place among the rows that are kept: 0, 1, 2 and so on. In the text "
+     "the distance to the sinks grows without end, beyond what the model has ever seen.",
+     _answer(keys_at=lambda rows, n: rows, query_at=lambda rows, n: np.array([n - 1])),
+     _answer(keys_at=lambda rows, n: rows)),
+    ("the query stands elsewhere than its own row",
+     "the newest row is the query's own token: both have the last position of what is kept. (A "
+     "query that is not rotated stands at 0.)",
+     _answer(query_at=lambda rows, n: np.array([n - 1])),
+     _answer(query_at=lambda rows, n: np.array([len(rows)])),
+     _answer(query_at=lambda rows, n: np.array([0]))),
+    ("something is not rotated",
+     "queries and keys are both rotated, each by its position: only then the score knows how far "
+     "apart they are. The cache holds keys that are not rotated yet.",
+     _answer(keys_at=None), _answer(keys_at=None, query_at=None)),
+    ("evicted rows are masked, not left out",
+     "what was evicted is overwritten, by any number: 0 * NaN is NaN, so do not read it.",
+     _answer(masked=True)),
+    ("values are rotated", "positions are for the scores: V stays as it is.",
+     _answer(values_too=True)),
     *of_the_scale(lambda power: _answer(power=power)),
-)
+)  # fmt: skip
 
 EXERCISE = Exercise.of(
     "11-star",
@@ -270,5 +224,5 @@ EXERCISE = Exercise.of(
     kind="torch",
     compared=_compared,
     spared={REMAINDER: "nothing is cut into tiles here"},
-    mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
+    mistakes=_MISTAKES,
 )

@@ -274,10 +274,7 @@ def _mistakes() -> list[Mistake]:
         return answer
 
     return [
-        Mistake(name, says, model(slip, order))
-        for name, says, slips in SLIPS
-        for slip in slips
-        for order in ORDERS
+        Mistake(name, says, model(slip, order)) for name, says, slip in SLIPS for order in ORDERS
     ]
 
 

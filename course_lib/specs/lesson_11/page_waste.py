@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from numpy.random import Generator
@@ -42,10 +41,6 @@ def _cases(rng: Generator) -> list[Case]:
     ]  # fmt: skip
 
 
-def _reserved(lengths: Sequence[int], page_size: int, pages: Pages) -> int:
-    return page_size * sum(pages(n, page_size) for n in lengths)
-
-
 def _slot(layers: int, kv_heads: int, head_dim: int, b: int) -> float:
     return 2 * layers * kv_heads * head_dim * b
 
@@ -67,7 +62,7 @@ def _answer(
 
 
 def _pages(pages: Pages) -> Answer:
-    return _answer(partial(_reserved, pages=pages))
+    return _answer(lambda lengths, p: p * sum(pages(n, p) for n in lengths))
 
 
 def _each(empty: Callable[[int, int], float]) -> Answer:
@@ -75,135 +70,78 @@ def _each(empty: Callable[[int, int], float]) -> Answer:
     return _answer(empty=lambda lengths, page_size: sum(empty(n, page_size) for n in lengths))
 
 
-def _per_page(share: Callable[[int], float]) -> Answer:
-    """Return a model in which each page has so many empty slots."""
-    return _each(lambda n, p: -(-n // p) * share(p))
-
-
-def _per_sequence(share: Callable[[int], float]) -> Answer:
-    """Return a model in which each sequence has so many empty slots."""
-    return _each(lambda n, p: share(p))
-
-
 def _without(name: str, to: int = 1) -> Answer:
     return _answer(slot=lambda **cache: _slot(**{**cache, name: to}))
 
 
-_WHOLE = (
-    "a full last page begins another one",
-    "a length that is a multiple of page_size fills its pages to the last slot: the next page is "
-    "taken when the next token comes. // + 1 counts one too many.",
-)
-_SHARED = (
-    "sequences share their last pages",
-    "a page belongs to one sequence: round up for each of them, then add.",
-)
-_GROWS = (
-    "waste grows with the sequence",
-    "only the last page of a sequence has empty slots; all pages before it are full. So a "
-    "sequence wastes less than a page, however long it is.",
-)
-_AVERAGE = (
-    "half a page is an average",
-    "half a page a sequence is what random lengths tend to. Here the lengths are known: count.",
-)
-
-_MISTAKES: tuple[tuple[str, str, Answer], ...] = (
-    (*_WHOLE, _pages(lambda n, p: n // p + 1)),
-    (*_WHOLE, _each(lambda n, p: p - n % p)),
-    (*_WHOLE, _pages(lambda n, p: n // p + (n > 0))),
-    (
-        "the last page is forgotten",
-        "n // page_size rounds down: the tokens that are left over need a page as well.",
-        _pages(lambda n, p: n // p),
-    ),
-    (
-        "pages are rounded, not rounded up",
-        "round() goes down where less than half a page is filled: any token needs its page.",
-        _pages(lambda n, p: round(n / p)),
-    ),
-    (
-        "a sequence without a token holds a page",
-        "a page is taken when a token needs it: length 0 needs none.",
-        _pages(lambda n, p: max(1, -(-n // p))),
-    ),
-    (*_SHARED, _answer(lambda lengths, p: -(-sum(lengths) // p) * p)),
-    (*_SHARED, _answer(lambda lengths, p: (sum(lengths) // p + 1) * p)),
-    (
-        "all sequences are reserved for the longest",
-        "that is the static cache: pages give each sequence as many as it needs itself.",
-        _answer(lambda lengths, p: len(lengths) * -(-max(lengths) // p) * p),
-    ),
-    (*_GROWS, _each(lambda n, p: -(-n // p) * (-n % p))),
-    (*_GROWS, _each(lambda n, p: -(-n // p) * (p - n % p))),
-    *(
-        (*_GROWS, _per_page(share))
-        for share in (lambda p: p - 1, lambda p: p / 2, lambda p: p // 2, lambda p: 1)
-    ),
-    *(
-        (*_AVERAGE, _per_sequence(share))
-        for share in (lambda p: p / 2, lambda p: p // 2, lambda p: (p - 1) / 2)
-    ),
-    (
-        "the most that can be wasted",
-        "page_size - 1 empty slots a sequence is the worst case. The lengths are known: count.",
-        _per_sequence(lambda p: p - 1),
-    ),
-    (
-        "the filled slots of the last page are taken for the empty ones",
-        "n % page_size slots of the last page are filled: what is left of the page is empty.",
-        _each(lambda n, p: n % p),
-    ),
-    (
-        "only one sequence is counted",
-        "every sequence has a last page with empty slots: add them up.",
-        _answer(empty=lambda lengths, p: -lengths[-1] % p),
-    ),
-    (
-        "only one of K and V is counted",
-        "a token has a row of K and a row of V.",
-        _answer(slot=lambda **cache: _slot(**cache) / 2),
-    ),
+_MISTAKES = Mistake.table(
+    ("a full last page begins another one",
+     "a length that is a multiple of page_size fills its pages to the last slot: the next page is "
+     "taken when the next token comes. // + 1 counts one too many.",
+     _pages(lambda n, p: n // p + 1),
+     _each(lambda n, p: p - n % p),
+     _pages(lambda n, p: n // p + (n > 0))),
+    ("the last page is forgotten",
+     "n // page_size rounds down: the tokens that are left over need a page as well.",
+     _pages(lambda n, p: n // p)),
+    ("pages are rounded, not rounded up",
+     "round() goes down where less than half a page is filled: any token needs its page.",
+     _pages(lambda n, p: round(n / p))),
+    ("a sequence without a token holds a page",
+     "a page is taken when a token needs it: length 0 needs none.",
+     _pages(lambda n, p: max(1, -(-n // p)))),
+    ("sequences share their last pages",
+     "a page belongs to one sequence: round up for each of them, then add.",
+     _answer(lambda lengths, p: -(-sum(lengths) // p) * p),
+     _answer(lambda lengths, p: (sum(lengths) // p + 1) * p)),
+    ("all sequences are reserved for the longest",
+     "that is the static cache: pages give each sequence as many as it needs itself.",
+     _answer(lambda lengths, p: len(lengths) * -(-max(lengths) // p) * p)),
+    ("waste grows with the sequence",
+     "only the last page of a sequence has empty slots; all pages before it are full. So a "
+     "sequence wastes less than a page, however long it is.",
+     _each(lambda n, p: -(-n // p) * (-n % p)),
+     _each(lambda n, p: -(-n // p) * (p - n % p)),
+     _each(lambda n, p: -(-n // p) * (p - 1)),
+     _each(lambda n, p: -(-n // p) * p / 2),
+     _each(lambda n, p: -(-n // p) * (p // 2)),
+     _each(lambda n, p: -(-n // p))),
+    ("half a page is an average",
+     "half a page a sequence is what random lengths tend to. Here the lengths are known: count.",
+     _each(lambda n, p: p / 2),
+     _each(lambda n, p: p // 2),
+     _each(lambda n, p: (p - 1) / 2)),
+    ("the most that can be wasted",
+     "page_size - 1 empty slots a sequence is the worst case. The lengths are known: count.",
+     _each(lambda n, p: p - 1)),
+    ("the filled slots of the last page are taken for the empty ones",
+     "n % page_size slots of the last page are filled: what is left of the page is empty.",
+     _each(lambda n, p: n % p)),
+    ("only one sequence is counted",
+     "every sequence has a last page with empty slots: add them up.",
+     _answer(empty=lambda lengths, p: -lengths[-1] % p)),
+    ("only one of K and V is counted", "a token has a row of K and a row of V.",
+     _answer(slot=lambda **cache: _slot(**cache) / 2)),
     ("the layers are forgotten", "every layer has a cache of its own: multiply by layers.",
      _without("layers")),
     ("the heads are forgotten", "a token has a row in each key head: multiply by kv_heads.",
      _without("kv_heads")),
-    (
-        "a row is taken for a number",
-        "a row of K has head_dim numbers.",
-        _without("head_dim"),
-    ),
+    ("a row is taken for a number", "a row of K has head_dim numbers.", _without("head_dim")),
     ("elements instead of bytes", "a number has b bytes: multiply by it.", _without("b")),
-    (
-        "two bytes, whatever b is",
-        "a number has b bytes, and that is not always 2.",
-        _without("b", 2),
-    ),
-    (
-        "slots instead of bytes",
-        "a slot holds K and V of one token: 2 * layers * kv_heads * head_dim * b bytes.",
-        _answer(slot=lambda **_: 1),
-    ),
-    (
-        "reserved and filled are exchanged",
-        "reserved is what all pages take, the empty slots among them.",
-        _answer(change=lambda reserved, wasted: (reserved - wasted, wasted)),
-    ),
-    (
-        "what is filled is called wasted",
-        "wasted is what is reserved and holds no token.",
-        _answer(change=lambda reserved, wasted: (reserved, reserved - wasted)),
-    ),
-    (
-        "the two answers are exchanged",
-        "first what is reserved, then what of it is wasted.",
-        _answer(change=lambda reserved, wasted: (wasted, reserved)),
-    ),
-    (
-        "waste as a share",
-        "wasted is asked in bytes, not as a share of what is reserved.",
-        _answer(change=lambda reserved, wasted: (reserved, wasted / reserved)),
-    ),
+    ("two bytes, whatever b is", "a number has b bytes, and that is not always 2.",
+     _without("b", 2)),
+    ("slots instead of bytes",
+     "a slot holds K and V of one token: 2 * layers * kv_heads * head_dim * b bytes.",
+     _answer(slot=lambda **_: 1)),
+    ("reserved and filled are exchanged",
+     "reserved is what all pages take, the empty slots among them.",
+     _answer(change=lambda reserved, wasted: (reserved - wasted, wasted))),
+    ("what is filled is called wasted", "wasted is what is reserved and holds no token.",
+     _answer(change=lambda reserved, wasted: (reserved, reserved - wasted))),
+    ("the two answers are exchanged", "first what is reserved, then what of it is wasted.",
+     _answer(change=lambda reserved, wasted: (wasted, reserved))),
+    ("waste as a share", "wasted is asked in bytes, not as a share of what is reserved.",
+     _answer(change=lambda reserved, wasted: (reserved, wasted / reserved))),
 )  # fmt: skip
 
 EXERCISE = Exercise.of(
@@ -212,5 +150,5 @@ EXERCISE = Exercise.of(
     truth=_answer(),
     judge=within(0.0),  # whole bytes
     spared=dict.fromkeys(HARD, "counts pages and bytes"),
-    mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
+    mistakes=_MISTAKES,
 )

@@ -7,7 +7,7 @@ Only where a key is looked for is new.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -209,10 +209,6 @@ def _first(place: Place) -> Any:
     return place.tokens // place.block_k * place.block_k
 
 
-def _looks(name: str, says: str, *looks: Callable[[Place], Any]) -> tuple[Mistake, ...]:
-    return Mistake.ways(name, says, *map(Paged, looks))
-
-
 def _packed_slots(pages: Any) -> Any:
     """Return what somebody reads who goes head_dim numbers from slot to slot."""
     page_stride, head_stride, _, _ = pages.stride()
@@ -242,131 +238,85 @@ def _page_0_times_infinity(*args: Any, block_k: int = 64) -> Any:
 
 
 _LOW = "lse of a row without keys is a large negative number"
-_MISTAKES = (
-    *Mistake.ways(
-        "keys that are not there are loaded, and weigh 0",
-        "a weight of 0 does not take a number away that is infinite or NaN: 0 times it is NaN. "
-        "What stands behind the last token, or where a masked entry of the table points, is "
-        "not to be loaded: mask the tiles of K and V there.",
-        _times_infinity,
-        _page_0_times_infinity,
-    ),
-    *_looks(
-        "the logical page is taken for the physical one",
-        "token t is on the sequence's page number t // PAGE_SIZE: which page of the pool that is, "
-        "stands in the table.",
-        lambda p: p.at(p.tokens // p.page_size),
-        lambda p: p.at(0, p.tokens, 0),
-    ),
-    *_looks(
-        "the table's row is another sequence's",
-        "sequence number batch has row number batch of the table, which begins at batch * "
-        "table_stride.",
-        lambda p: p.at(p.entry(p.tokens // p.page_size, 0)),
-        lambda p: p.at(p.entry(p.tokens // p.page_size, p.head)),
-        lambda p: p.at(p.entry(p.tokens // p.page_size, p.batch * p.kv_heads + p.head)),
-    ),
-    *_looks(
-        "the table's row stride is forgotten",
-        "a row of the table has table_stride numbers: row number batch begins at batch * "
-        "table_stride, not at batch.",
-        lambda p: p.at(p.entry(p.batch + p.tokens // p.page_size, 0)),
-    ),
-    *_looks(
-        "the slot is forgotten",
-        "a page has PAGE_SIZE slots: token t stands in slot t % PAGE_SIZE of its page.",
-        lambda p: p.at(slot=0),
-    ),
-    *_looks(
-        "the slot is not counted from the page's first",
-        "token t stands in slot t % PAGE_SIZE of its page, wherever its tile begins.",
-        lambda p: p.at(slot=p.tokens),
-        lambda p: p.at(slot=p.tokens - _first(p)),
-        lambda p: p.at(slot=(p.tokens - _first(p)) % p.page_size),
-    ),
-    *_looks(
-        "one page for a whole tile",
-        "a tile of BLOCK_K keys may lie on several pages, or begin in the middle of one: look the "
-        "page up for each key.",
-        lambda p: p.at(p.entry(_first(p) // p.page_size)),
-        lambda p: p.at(p.entry(_first(p) // p.page_size), p.tokens - _first(p)),
-        lambda p: p.at(p.entry(p.tokens // p.block_k)),
-        lambda p: p.at(p.entry(p.tokens // p.block_k), p.tokens - _first(p)),
-    ),
-    *_looks(
-        "a page is taken for a power of two",
-        "a mask of bits is t % PAGE_SIZE for powers of two alone, and a page may have 3 or 10 "
-        "slots.",
-        lambda p: p.at(slot=p.tokens & (p.page_size - 1)),
-    ),
-    *_looks(
-        "page and slot are exchanged",
-        "token t is on page t // PAGE_SIZE of its sequence, in slot t % PAGE_SIZE.",
-        lambda p: p.at(p.entry(p.tokens % p.page_size), p.tokens // p.page_size),
-    ),
-    *_looks(
-        "every key head reads the first one's rows",
-        "a page holds the slots of all key heads: those of yours begin at head * head_stride.",
-        lambda p: p.at(head=0),
-    ),
-    *_looks(
-        "the key head is counted over all sequences",
-        "a page holds H_kv key heads: head is the number among those, kv_head % KV_HEADS.",
-        lambda p: p.at(head=p.batch * p.kv_heads + p.head),
-    ),
-    *_looks(
-        "head and slot are exchanged",
-        "in a page a head's slots follow each other: head * head_stride + slot * slot_stride.",
-        lambda p: (p.entry(p.tokens // p.page_size) * p.page_size + p.tokens % p.page_size)
-        * p.kv_heads + p.head,
-    ),
-    Mistake(
-        "the rest of the last page counts",
-        "a sequence has lengths[batch] keys. The slots behind the last one are nobody's: neither "
-        "load them nor let them count.",
-        Paged(count=lambda lengths, size: [-(-n // size) * size for n in lengths]),
-    ),
-    Mistake(
-        "the sequence is one key too long",
-        "lengths[batch] is how many keys there are: the last one is number lengths[batch] - 1.",
-        Paged(count=lambda lengths, _: [n + 1 for n in lengths]),
-    ),
-    Mistake(
-        "the sequence is one key too short",
-        "the newest key counts as well: keys < length, not length - 1.",
-        Paged(count=lambda lengths, _: [max(0, n - 1) for n in lengths]),
-    ),
-    Mistake(
-        "the values are read from K's pages",
-        "K and V lie in two pools, at the same places: v_tile comes from v_pages.",
-        Paged(pools=lambda k_pages, v_pages: (k_pages, k_pages)),
-    ),
-    Mistake(
-        "the keys are read from V's pages",
-        "K and V lie in two pools, at the same places: k_tile comes from k_pages.",
-        Paged(pools=lambda k_pages, v_pages: (v_pages, v_pages)),
-    ),
-    Mistake(
-        "the slot's stride is guessed",
-        "from slot to slot it is slot_stride numbers, and not HEAD_DIM: in some pools the heads of "
-        "a token stand side by side.",
-        Paged(pools=lambda *pools: [_packed_slots(pages) for pages in pools]),
-    ),
-    *(
-        Mistake(
-            "a sequence without a key is not guarded",
-            "without a key l_sum is 0 and m is -inf: o is 0 and lse is -inf, not 0 and not NaN.",
-            Paged(parts=Parts(empty=empty)),
-        )
-        for empty in ((math.nan, -math.inf), (math.nan, math.nan), (0.0, math.nan), (0.0, 0.0))
-    ),
-    *(
-        Mistake(_LOW, SAYS[_LOW], Paged(parts=Parts(empty=(o, unit * -low))))
-        for _, low in LOW_NUMBERS
-        for unit in (1.0, LN_2)
-        for o in (0.0, math.nan)
-    ),
-    *(replace(one, model=Paged(parts=one.model)) for one in (*OF_PACKING, *OF_THE_LOOP)),
+_MISTAKES = Mistake.table(
+    ("keys that are not there are loaded, and weigh 0",
+     "a weight of 0 does not take a number away that is infinite or NaN: 0 times it is NaN. What "
+     "stands behind the last token, or where a masked entry of the table points, is not to be "
+     "loaded: mask the tiles of K and V there.",
+     _times_infinity, _page_0_times_infinity),
+    ("the logical page is taken for the physical one",
+     "token t is on the sequence's page number t // PAGE_SIZE: which page of the pool that is, "
+     "stands in the table.",
+     Paged(lambda p: p.at(p.tokens // p.page_size)),
+     Paged(lambda p: p.at(0, p.tokens, 0))),
+    ("the table's row is another sequence's",
+     "sequence number batch has row number batch of the table, which begins at batch * "
+     "table_stride.",
+     Paged(lambda p: p.at(p.entry(p.tokens // p.page_size, 0))),
+     Paged(lambda p: p.at(p.entry(p.tokens // p.page_size, p.head))),
+     Paged(lambda p: p.at(p.entry(p.tokens // p.page_size, p.batch * p.kv_heads + p.head)))),
+    ("the table's row stride is forgotten",
+     "a row of the table has table_stride numbers: row number batch begins at batch * "
+     "table_stride, not at batch.",
+     Paged(lambda p: p.at(p.entry(p.batch + p.tokens // p.page_size, 0)))),
+    ("the slot is forgotten",
+     "a page has PAGE_SIZE slots: token t stands in slot t % PAGE_SIZE of its page.",
+     Paged(lambda p: p.at(slot=0))),
+    ("the slot is not counted from the page's first",
+     "token t stands in slot t % PAGE_SIZE of its page, wherever its tile begins.",
+     Paged(lambda p: p.at(slot=p.tokens)),
+     Paged(lambda p: p.at(slot=p.tokens - _first(p))),
+     Paged(lambda p: p.at(slot=(p.tokens - _first(p)) % p.page_size))),
+    ("one page for a whole tile",
+     "a tile of BLOCK_K keys may lie on several pages, or begin in the middle of one: look the "
+     "page up for each key.",
+     Paged(lambda p: p.at(p.entry(_first(p) // p.page_size))),
+     Paged(lambda p: p.at(p.entry(_first(p) // p.page_size), p.tokens - _first(p))),
+     Paged(lambda p: p.at(p.entry(p.tokens // p.block_k))),
+     Paged(lambda p: p.at(p.entry(p.tokens // p.block_k), p.tokens - _first(p)))),
+    ("a page is taken for a power of two",
+     "a mask of bits is t % PAGE_SIZE for powers of two alone, and a page may have 3 or 10 slots.",
+     Paged(lambda p: p.at(slot=p.tokens & (p.page_size - 1)))),
+    ("page and slot are exchanged",
+     "token t is on page t // PAGE_SIZE of its sequence, in slot t % PAGE_SIZE.",
+     Paged(lambda p: p.at(p.entry(p.tokens % p.page_size), p.tokens // p.page_size))),
+    ("every key head reads the first one's rows",
+     "a page holds the slots of all key heads: those of yours begin at head * head_stride.",
+     Paged(lambda p: p.at(head=0))),
+    ("the key head is counted over all sequences",
+     "a page holds H_kv key heads: head is the number among those, kv_head % KV_HEADS.",
+     Paged(lambda p: p.at(head=p.batch * p.kv_heads + p.head))),
+    ("head and slot are exchanged",
+     "in a page a head's slots follow each other: head * head_stride + slot * slot_stride.",
+     Paged(lambda p: (p.entry(p.tokens // p.page_size) * p.page_size + p.tokens % p.page_size)
+     * p.kv_heads + p.head)),
+    ("the rest of the last page counts",
+     "a sequence has lengths[batch] keys. The slots behind the last one are nobody's: neither "
+     "load them nor let them count.",
+     Paged(count=lambda lengths, size: [-(-n // size) * size for n in lengths])),
+    ("the sequence is one key too long",
+     "lengths[batch] is how many keys there are: the last one is number lengths[batch] - 1.",
+     Paged(count=lambda lengths, _: [n + 1 for n in lengths])),
+    ("the sequence is one key too short",
+     "the newest key counts as well: keys < length, not length - 1.",
+     Paged(count=lambda lengths, _: [max(0, n - 1) for n in lengths])),
+    ("the values are read from K's pages",
+     "K and V lie in two pools, at the same places: v_tile comes from v_pages.",
+     Paged(pools=lambda k_pages, v_pages: (k_pages, k_pages))),
+    ("the keys are read from V's pages",
+     "K and V lie in two pools, at the same places: k_tile comes from k_pages.",
+     Paged(pools=lambda k_pages, v_pages: (v_pages, v_pages))),
+    ("the slot's stride is guessed",
+     "from slot to slot it is slot_stride numbers, and not HEAD_DIM: in some pools the heads of a "
+     "token stand side by side.",
+     Paged(pools=lambda *pools: [_packed_slots(pages) for pages in pools])),
+    ("a sequence without a key is not guarded",
+     "without a key l_sum is 0 and m is -inf: o is 0 and lse is -inf, not 0 and not NaN.",
+     *(Paged(parts=Parts(empty=empty))
+       for empty in ((math.nan, -math.inf), (math.nan, math.nan), (0.0, math.nan), (0.0, 0.0)))),
+    (_LOW, SAYS[_LOW],
+     *(Paged(parts=Parts(empty=(o, unit * -low)))
+       for _, low in LOW_NUMBERS for unit in (1.0, LN_2) for o in (0.0, math.nan))),
 )  # fmt: skip
 
 EXERCISE = Exercise.of(
@@ -376,5 +326,8 @@ EXERCISE = Exercise.of(
     judge=JUDGE,
     kind="kernel",
     races=True,
-    mistakes=_MISTAKES,
+    mistakes=(
+        *_MISTAKES,
+        *(replace(one, model=Paged(parts=one.model)) for one in (*OF_PACKING, *OF_THE_LOOP)),
+    ),
 )

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from course_lib.judging.spec import table
+
 Table = list[int]
 # of a call: what it raised ("" for nothing), what append said, all tables after it
 Told = tuple[str, Any, list[tuple[Hashable, Table]]]
@@ -187,159 +189,100 @@ class _State:
             self.append(name)
 
 
-SLIPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    (
-        "parent and child are one sequence",
-        "the child is given its parent's own list, and what one appends is in the other's table "
-        "too: copy the list (of pages, not the pages).",
-        ("one table", "one table until a copy", "one sequence"),
-    ),
-    (
-        "a fork copies",
-        "parent and child have the same tokens, and read them from the same pages: a fork copies "
-        "the table and takes no page. What is copied, and when, is decided when one of them "
-        "appends.",
-        ("copies", "copies the last"),
-    ),
-    (
-        "a shared page is written",
-        "who appends writes into a page that others read: ask how many hold it, and if it is more "
-        "than one, take a page, say copy_from, and put the new page into the table.",
-        ("never",),
-    ),
-    (
-        "a fork is not counted",
-        "after a fork each page of the parent is held by one more: without that count nobody "
-        "knows that it is shared.",
-        ("uncounted", "last counted"),
-    ),
-    (
-        "free forgets who else holds a page",
-        "free takes one holder away; a page is free when nobody is left, and not before.",
-        ("all of it", "all, uncounted"),
-    ),
-    (
-        "a copied page is given away",
-        "who copies a page leaves it to the others that hold it: take one holder away, no more.",
-        ("given away",),
-    ),
-    (
-        "free gives nothing back",
-        "the pages of a sequence that has ended are lost: those that nobody else holds have to "
-        "be free again.",
-        ("nothing",),
-    ),
-    (
-        "free gives back a part of the pages",
-        "free walks over the whole table: the first pages, the full ones and the last.",
-        ("the first", "the last"),
-    ),
-    (
-        "a page that was shared is never given back",
-        "who ends is one holder less, even where others are left: take it off the count, or the "
-        "last of them will find the page shared for ever.",
-        ("its own",),
-    ),
-    (
-        "a copied page still counts its old holder",
-        "who copies a page holds it no longer: take one off its count.",
-        ("still held",),
-    ),
-    (
-        "a full page is copied",
-        "a new page begins with slot 0: nothing of the page before it has to come along, shared "
-        "or not. It is full, nobody will write it any more.",
-        ("whole", "whole, kept"),
-    ),
-    (
-        "copied although nobody shares it",
-        "of two that share a page only the first to append copies: then the other has it alone. "
-        "Ask how many hold the page now, not whether there once was a fork.",
-        ("marked", "all the same"),
-    ),
-    (
-        "only the child copies",
-        "after a fork it does not matter who is older: whoever appends first copies.",
-        ("marked child", "older"),
-    ),
-    (
-        "a third holder is not counted",
-        "a page may be held by any number of sequences: count them, and write it when one is left.",
-        ("two are one", "two at most"),
-    ),
-    (
-        "page 0 is taken for no page",
-        "page 0 is a page like any other, and `if page` says no to it: ask `is None`.",
-        ("zero",),
-    ),
-    (
-        "a shared page is written when none is free",
-        "who must copy needs a page. Where none is free append raises MemoryError; it never "
-        "writes what others read.",
-        ("written when full",),
-    ),
-    (
-        "MemoryError although no page is needed",
-        "a full pool may still have empty slots: only who needs a page is refused.",
-        ("full at any time",),
-    ),
-    (
-        "copy_from is forgotten",
-        "the new page holds nothing yet: say from which page its filled slots come.",
-        ("unsaid",),
-    ),
-    (
-        "copy_from is the new page",
-        "copy_from is the page that was shared: keep its number before the table changes.",
-        ("itself",),
-    ),
-    (
-        "the table keeps the page that was copied",
-        "the new page takes the place of the shared one in the table of the sequence that appends.",
-        ("old page kept", "both kept"),
-    ),
-    (
-        "a copied page begins at slot 0",
-        "the filled slots are copied to the same slots: the token goes behind them.",
-        ("slot 0",),
-    ),
-    (
-        "MemoryError comes after something has changed",
-        "look whether a page is free before lengths, tables or counts are touched: a refused "
-        "append can be tried again later.",
-        ("length first", "count first", "table first"),
-    ),
-    (
-        "the page boundary is off by one",
-        "slot = length % page_size, of the length before this token; a new page is taken where "
-        "that is 0, no earlier and no later.",
-        ("early", "late", "late by one slot"),
-    ),
-    (
-        "each token takes a page",
-        "a page has page_size slots: a new one is taken only when the last is full.",
-        ("each",),
-    ),
-    (
-        "the child does not know its length",
-        "a child begins with all tokens of its parent: it has their number, and their last page "
-        "too.",
-        ("no length", "whole pages"),
-    ),
-    (
-        "one page is never used",
-        "a pool of n_pages holds n_pages: it is full when no page is free.",
-        ("one page is kept",),
-    ),
-    (
-        "a sequence that has ended is remembered",
-        "its name may come back, and means a new sequence then: free forgets table and length.",
-        ("remembered", "length kept"),
-    ),
-    (
-        "all pools are one",
-        "another pool was made, and this one changed: what a pool knows belongs to the object "
-        "(self.free = ... in __init__), not to the class or the module.",
-        ("one for all",),
-    ),
-)
+SLIPS = table(
+    ("parent and child are one sequence",
+     "the child is given its parent's own list, and what one appends is in the other's table too: "
+     "copy the list (of pages, not the pages).",
+     "one table", "one table until a copy", "one sequence"),
+    ("a fork copies",
+     "parent and child have the same tokens, and read them from the same pages: a fork copies the "
+     "table and takes no page. What is copied, and when, is decided when one of them appends.",
+     "copies", "copies the last"),
+    ("a shared page is written",
+     "who appends writes into a page that others read: ask how many hold it, and if it is more "
+     "than one, take a page, say copy_from, and put the new page into the table.",
+     "never"),
+    ("a fork is not counted",
+     "after a fork each page of the parent is held by one more: without that count nobody knows "
+     "that it is shared.",
+     "uncounted", "last counted"),
+    ("free forgets who else holds a page",
+     "free takes one holder away; a page is free when nobody is left, and not before.",
+     "all of it", "all, uncounted"),
+    ("a copied page is given away",
+     "who copies a page leaves it to the others that hold it: take one holder away, no more.",
+     "given away"),
+    ("free gives nothing back",
+     "the pages of a sequence that has ended are lost: those that nobody else holds have to be "
+     "free again.",
+     "nothing"),
+    ("free gives back a part of the pages",
+     "free walks over the whole table: the first pages, the full ones and the last.",
+     "the first", "the last"),
+    ("a page that was shared is never given back",
+     "who ends is one holder less, even where others are left: take it off the count, or the last "
+     "of them will find the page shared for ever.",
+     "its own"),
+    ("a copied page still counts its old holder",
+     "who copies a page holds it no longer: take one off its count.",
+     "still held"),
+    ("a full page is copied",
+     "a new page begins with slot 0: nothing of the page before it has to come along, shared or "
+     "not. It is full, nobody will write it any more.",
+     "whole", "whole, kept"),
+    ("copied although nobody shares it",
+     "of two that share a page only the first to append copies: then the other has it alone. Ask "
+     "how many hold the page now, not whether there once was a fork.",
+     "marked", "all the same"),
+    ("only the child copies",
+     "after a fork it does not matter who is older: whoever appends first copies.",
+     "marked child", "older"),
+    ("a third holder is not counted",
+     "a page may be held by any number of sequences: count them, and write it when one is left.",
+     "two are one", "two at most"),
+    ("page 0 is taken for no page",
+     "page 0 is a page like any other, and `if page` says no to it: ask `is None`.",
+     "zero"),
+    ("a shared page is written when none is free",
+     "who must copy needs a page. Where none is free append raises MemoryError; it never writes "
+     "what others read.",
+     "written when full"),
+    ("MemoryError although no page is needed",
+     "a full pool may still have empty slots: only who needs a page is refused.",
+     "full at any time"),
+    ("copy_from is forgotten",
+     "the new page holds nothing yet: say from which page its filled slots come.",
+     "unsaid"),
+    ("copy_from is the new page",
+     "copy_from is the page that was shared: keep its number before the table changes.",
+     "itself"),
+    ("the table keeps the page that was copied",
+     "the new page takes the place of the shared one in the table of the sequence that appends.",
+     "old page kept", "both kept"),
+    ("a copied page begins at slot 0",
+     "the filled slots are copied to the same slots: the token goes behind them.",
+     "slot 0"),
+    ("MemoryError comes after something has changed",
+     "look whether a page is free before lengths, tables or counts are touched: a refused append "
+     "can be tried again later.",
+     "length first", "count first", "table first"),
+    ("the page boundary is off by one",
+     "slot = length % page_size, of the length before this token; a new page is taken where that "
+     "is 0, no earlier and no later.",
+     "early", "late", "late by one slot"),
+    ("each token takes a page",
+     "a page has page_size slots: a new one is taken only when the last is full.",
+     "each"),
+    ("the child does not know its length",
+     "a child begins with all tokens of its parent: it has their number, and their last page too.",
+     "no length", "whole pages"),
+    ("one page is never used", "a pool of n_pages holds n_pages: it is full when no page is free.",
+     "one page is kept"),
+    ("a sequence that has ended is remembered",
+     "its name may come back, and means a new sequence then: free forgets table and length.",
+     "remembered", "length kept"),
+    ("all pools are one",
+     "another pool was made, and this one changed: what a pool knows belongs to the object "
+     "(self.free = ... in __init__), not to the class or the module.",
+     "one for all"),
+)  # fmt: skip

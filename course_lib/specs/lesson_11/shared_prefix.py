@@ -194,122 +194,76 @@ def _answer(
     return model
 
 
-_TORN = (
-    "a page that is shared in part is counted",
-    "what can be shared is a page: one that holds another token as well is not this prompt's.",
-)
-_MIDDLE = (
-    "a common middle is taken for a prefix",
-    "K and V of a token depend on all tokens before it: from the first difference on, nothing "
-    "can be shared, however alike it goes on.",
-)
-_CHAINED = (
-    "a page is known by its own tokens alone",
-    "the same tokens behind others have other K and V: a page is the same if it is, and all before "
-    "it are. (Whoever looks pages up by a hash puts the hash of the page before into it.)",
-)
-_LEFT = (
-    "no token is left to compute",
-    "the query of the prompt's last token makes the first new token: that one is always computed.",
-)
-_EDGES = (
-    "an edge counts whole or not at all",
-    "a prompt may leave a cached one within an edge: the tokens up to there are shared.",
-)
-
-_MISTAKES: tuple[tuple[str, str, Answer], ...] = (
-    (*_TORN, _answer(whole=lambda m, n, p: min(m, n - 1))),
-    (*_TORN, _answer(whole=lambda m, n, p: m)),
-    (*_TORN, _answer(whole=lambda m, n, p: -(-m // p) * p)),
-    (*_TORN, _answer(whole=lambda m, n, p: -(-min(m, n - 1) // p) * p)),
-    (*_TORN, _answer(whole=lambda m, n, p: min(-(-m // p), (n - 1) // p) * p)),
-    (*_TORN, _answer(whole=lambda m, n, p: min(m // p * p, n - 1))),
-    (*_LEFT, _answer(whole=lambda m, n, p: m // p * p)),
-    (
-        "a token of every match is computed again",
-        "only the last token of the prompt must be left: where a match ends before it, all of its "
-        "whole pages are shared.",
-        _answer(whole=lambda m, n, p: max(0, m - 1) // p * p),
-    ),
-    (
-        "a page of every whole match is computed again",
-        "one token must be left, not one page: where the prompt ends within a page, its whole "
-        "pages are all shared.",
-        _answer(whole=lambda m, n, p: max(0, m // p - (m == n)) * p),
-    ),
-    (
-        "a page of every match is computed again",
-        "only the last token of the prompt must be left: where a match ends before it, all of its "
-        "whole pages are shared.",
-        _answer(whole=lambda m, n, p: max(0, m // p - 1) * p),
-    ),
-    (
-        "only the first edge is walked",
-        "where an edge agrees to its end, what goes on below it may agree as well.",
-        _answer(_walk(goes_on=lambda same, edge: False)),
-    ),
-    (
-        "the walk begins at the root again",
-        "behind an edge stands a tree of its own: go on in `below`.",
-        _answer(_walk(again=True)),
-    ),
-    (
-        "the walk goes on behind a difference",
-        "where an edge agrees in part, the prompt has left the tree: what is below the edge comes "
-        "behind all of its tokens.",
-        _answer(_walk(goes_on=lambda same, edge: True)),
-    ),
-    (*_EDGES, _answer(_walk(lambda same, edge, p: edge if same == edge else 0))),
-    (
-        "an edge is taken for its first token",
-        "the first token chooses the edge; the others must be compared as well.",
-        _answer(_walk(lambda same, edge, p: edge, lambda same, edge: True)),
-    ),
-    (
-        "each edge is rounded to whole pages",
-        "pages do not begin where edges do: add up all tokens that agree, then round once.",
-        _answer(_walk(lambda same, edge, p: same // p * p)),
-    ),
-    (
-        "the first request is compared, not the best",
-        "of all cached requests the one that agrees longest counts.",
-        _answer(lambda tree, prompt, p: _agree(next(_paths(tree), []), prompt)),
-    ),
-    (*_MIDDLE, _answer(_equal_places)),
-    (*_MIDDLE, _answer(_middle)),
-    (*_CHAINED, _answer(_unchained(leading=True))),
-    (*_CHAINED, _answer(_unchained(leading=False))),
-    (
-        "what is left to compute is returned",
-        "the first answer is how many tokens need not be computed.",
-        _answer(change=lambda tokens, slot, n, **_: (n - tokens, tokens * slot)),
-    ),
-    (
-        "pages instead of tokens",
-        "the first answer is a number of tokens: page_size for each page.",
-        _answer(change=lambda tokens, slot, page_size, **_: (tokens // page_size, tokens * slot)),
-    ),
-    (
-        "a page is counted as one slot",
-        "slot_bytes are the bytes of one token; a page has page_size of them.",
-        _answer(change=lambda tokens, slot, page_size, **_: (tokens, tokens // page_size * slot)),
-    ),
-    (
-        "saved is more than what is shared",
-        "what is not shared is stored once more: only whole pages are saved.",
-        _answer(change=lambda tokens, slot, matched, **_: (tokens, matched * slot)),
-    ),
-    (
-        "what is stored is called saved",
-        "saved are the bytes of what is shared; the rest is stored.",
-        _answer(change=lambda tokens, slot, n, **_: (tokens, (n - tokens) * slot)),
-    ),
-    (
-        "tokens instead of bytes",
-        "a token has slot_bytes bytes of K and V.",
-        _answer(change=lambda tokens, slot, **_: (tokens, tokens)),
-    ),
-)
+_MISTAKES = Mistake.table(
+    ("a page that is shared in part is counted",
+     "what can be shared is a page: one that holds another token as well is not this prompt's.",
+     _answer(whole=lambda m, n, p: min(m, n - 1)),
+     _answer(whole=lambda m, n, p: m),
+     _answer(whole=lambda m, n, p: -(-m // p) * p),
+     _answer(whole=lambda m, n, p: -(-min(m, n - 1) // p) * p),
+     _answer(whole=lambda m, n, p: min(-(-m // p), (n - 1) // p) * p),
+     _answer(whole=lambda m, n, p: min(m // p * p, n - 1))),
+    ("no token is left to compute",
+     "the query of the prompt's last token makes the first new token: that one is always computed.",
+     _answer(whole=lambda m, n, p: m // p * p)),
+    ("a token of every match is computed again",
+     "only the last token of the prompt must be left: where a match ends before it, all of its "
+     "whole pages are shared.",
+     _answer(whole=lambda m, n, p: max(0, m - 1) // p * p)),
+    ("a page of every whole match is computed again",
+     "one token must be left, not one page: where the prompt ends within a page, its whole pages "
+     "are all shared.",
+     _answer(whole=lambda m, n, p: max(0, m // p - (m == n)) * p)),
+    ("a page of every match is computed again",
+     "only the last token of the prompt must be left: where a match ends before it, all of its "
+     "whole pages are shared.",
+     _answer(whole=lambda m, n, p: max(0, m // p - 1) * p)),
+    ("only the first edge is walked",
+     "where an edge agrees to its end, what goes on below it may agree as well.",
+     _answer(_walk(goes_on=lambda same, edge: False))),
+    ("the walk begins at the root again",
+     "behind an edge stands a tree of its own: go on in `below`.",
+     _answer(_walk(again=True))),
+    ("the walk goes on behind a difference",
+     "where an edge agrees in part, the prompt has left the tree: what is below the edge comes "
+     "behind all of its tokens.",
+     _answer(_walk(goes_on=lambda same, edge: True))),
+    ("an edge counts whole or not at all",
+     "a prompt may leave a cached one within an edge: the tokens up to there are shared.",
+     _answer(_walk(lambda same, edge, p: edge if same == edge else 0))),
+    ("an edge is taken for its first token",
+     "the first token chooses the edge; the others must be compared as well.",
+     _answer(_walk(lambda same, edge, p: edge, lambda same, edge: True))),
+    ("each edge is rounded to whole pages",
+     "pages do not begin where edges do: add up all tokens that agree, then round once.",
+     _answer(_walk(lambda same, edge, p: same // p * p))),
+    ("the first request is compared, not the best",
+     "of all cached requests the one that agrees longest counts.",
+     _answer(lambda tree, prompt, p: _agree(next(_paths(tree), []), prompt))),
+    ("a common middle is taken for a prefix",
+     "K and V of a token depend on all tokens before it: from the first difference on, nothing "
+     "can be shared, however alike it goes on.",
+     _answer(_equal_places), _answer(_middle)),
+    ("a page is known by its own tokens alone",
+     "the same tokens behind others have other K and V: a page is the same if it is, and all "
+     "before it are. (Whoever looks pages up by a hash puts the hash of the page before into it.)",
+     _answer(_unchained(leading=True)), _answer(_unchained(leading=False))),
+    ("what is left to compute is returned",
+     "the first answer is how many tokens need not be computed.",
+     _answer(change=lambda tokens, slot, n, **_: (n - tokens, tokens * slot))),
+    ("pages instead of tokens", "the first answer is a number of tokens: page_size for each page.",
+     _answer(change=lambda tokens, slot, page_size, **_: (tokens // page_size, tokens * slot))),
+    ("a page is counted as one slot",
+     "slot_bytes are the bytes of one token; a page has page_size of them.",
+     _answer(change=lambda tokens, slot, page_size, **_: (tokens, tokens // page_size * slot))),
+    ("saved is more than what is shared",
+     "what is not shared is stored once more: only whole pages are saved.",
+     _answer(change=lambda tokens, slot, matched, **_: (tokens, matched * slot))),
+    ("what is stored is called saved", "saved are the bytes of what is shared; the rest is stored.",
+     _answer(change=lambda tokens, slot, n, **_: (tokens, (n - tokens) * slot))),
+    ("tokens instead of bytes", "a token has slot_bytes bytes of K and V.",
+     _answer(change=lambda tokens, slot, **_: (tokens, tokens))),
+)  # fmt: skip
 
 EXERCISE = Exercise.of(
     "11.5",
@@ -317,5 +271,5 @@ EXERCISE = Exercise.of(
     truth=_answer(),
     judge=exactly,
     spared=dict.fromkeys(HARD, "compares tokens, and counts them"),
-    mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
+    mistakes=_MISTAKES,
 )

@@ -190,10 +190,6 @@ def _words(keys: Sequence[str]) -> str:
     return ", ".join(keys) or "none"
 
 
-def _best(reasons: Reasons) -> str | None:
-    return min(reasons, key=lambda name: len(reasons[name]))
-
-
 _FORGOTTEN = {
     "gpu": "the GPU",
     "dtype": "the dtype of q, k, v",
@@ -204,17 +200,6 @@ _FORGOTTEN = {
     "mixed": "the mixed batch",
     "backward": "the gradients",
 }
-_NOT_ASKED = (
-    "what is not asked for is refused",
-    "a kernel that can do more than is asked can serve, too: `mixed` and `backward` count only "
-    "where the need has them True.",
-)
-_NO_PAGES = (
-    "no pages asked is refused",
-    "`need['page']` is None where K and V lie in one piece: then any backend will do, with pages "
-    "or without.",
-)
-_ENDS = ("the ends of gpu are left out", "both ends are supported themselves: <=, not <.")
 _SIZES = "a kernel is compiled for some head dimensions: the list of `d` holds them all."
 _NOBODY = "one thing that is missing is enough: where no backend can do all, the answer is None."
 
@@ -224,7 +209,7 @@ def _up_to_the_choice(reasons: Reasons, name: str | None) -> Reasons:
     return {other: reasons[other] for other in names[: names.index(name) if name else None]}
 
 
-_MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
+_MISTAKES = Mistake.table(
     *(
         (f"{what} are forgotten" if what.endswith("s") else f"{what} is forgotten",
          f"compare need[{key!r}] as well: a backend that lacks it fails, or computes nonsense.",
@@ -233,33 +218,40 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ),
     ("newer GPUs are taken for better",
      "`gpu` has two ends. A kernel may be written for one generation's instructions: "
-     "FlashAttention-3 does not run on a B200.", _by(gpu=lambda asked, ends: asked >= ends[0])),
+     "FlashAttention-3 does not run on a B200.",
+     _by(gpu=lambda asked, ends: asked >= ends[0])),
     ("only the newest GPU is compared",
      "`gpu` has two ends: an older GPU than the first is not supported either.",
      _by(gpu=lambda asked, ends: asked <= ends[1])),
-    (*_ENDS, _by(gpu=lambda asked, ends: ends[0] <= asked < ends[1])),
-    (*_ENDS, _by(gpu=lambda asked, ends: ends[0] < asked <= ends[1])),
-    (*_ENDS, _by(gpu=lambda asked, ends: ends[0] < asked < ends[1])),
+    ("the ends of gpu are left out", "both ends are supported themselves: <=, not <.",
+     _by(gpu=lambda asked, ends: ends[0] <= asked < ends[1]),
+     _by(gpu=lambda asked, ends: ends[0] < asked <= ends[1]),
+     _by(gpu=lambda asked, ends: ends[0] < asked < ends[1])),
     ("gpu is looked up in its two ends",
-     "`gpu` is a range: 89 lies between 80 and 90, though it is neither.", _by(gpu=_listed)),
+     "`gpu` is a range: 89 lies between 80 and 90, though it is neither.",
+     _by(gpu=_listed)),
     ("any d up to the largest", _SIZES, _by(d=lambda asked, sizes: asked <= max(sizes))),
     ("any d between the smallest and the largest", _SIZES,
      _by(d=lambda asked, sizes: min(sizes) <= asked <= max(sizes))),
     ("the size of a page is not compared",
      "that a backend knows pages is not enough: look up their size.",
      _by(page=lambda asked, sizes: asked is None or bool(sizes))),
-    (*_NO_PAGES, _by(page=_listed)),
-    (*_NO_PAGES, _by(page=lambda asked, sizes: (asked or 0) in (sizes or (0,)))),
-    *(
-        (*_NOT_ASKED, _by(**dict.fromkeys(keys, rule)))
-        for keys in (("mixed", "backward"), ("mixed",), ("backward",))
-        for rule in (lambda asked, has: asked == has, lambda asked, has: has)
-    ),
-    ("\"rule\" is taken for every mask",
+    ("no pages asked is refused",
+     "`need['page']` is None where K and V lie in one piece: then any backend will do, with pages "
+     "or without.",
+     _by(page=_listed),
+     _by(page=lambda asked, sizes: (asked or 0) in (sizes or (0,)))),
+    ("what is not asked for is refused",
+     "a kernel that can do more than is asked can serve, too: `mixed` and `backward` count only "
+     "where the need has them True.",
+     *(_by(**dict.fromkeys(keys, rule))
+       for keys in (("mixed", "backward"), ("mixed",), ("backward",))
+       for rule in (lambda asked, has: asked == has, lambda asked, has: has))),
+    ('"rule" is taken for every mask',
      "look up the mask that is asked for: what is not in the list is not supported.",
      _by(mask=lambda asked, masks: asked in masks or "rule" in masks)),
     ("no mask is taken for granted",
-     "look up \"none\" in the list like any other mask: some kernels are causal only.",
+     'look up "none" in the list like any other mask: some kernels are causal only.',
      _by(mask=lambda asked, masks: asked in masks or asked == "none")),
     ("the last that fits",
      "the list is in the order in which it is tried: take the first that fits.",
@@ -267,7 +259,8 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ("the first of the list, whatever is asked",
      "the first of the list may lack something: take the first without a reason against it.",
      _chooser(lambda reasons: next(iter(reasons)))),
-    ("the least bad, where nobody fits", _NOBODY, _chooser(_best)),
+    ("the least bad, where nobody fits", _NOBODY,
+     _chooser(lambda reasons: min(reasons, key=lambda name: len(reasons[name])))),
     ("the first of the list, where nobody fits", _NOBODY,
      _chooser(lambda reasons: _first(reasons) or next(iter(reasons)))),
     ("only the first reason",
@@ -301,5 +294,5 @@ EXERCISE = Exercise.of(
     judge=_judge,
     compared=_in_order,
     spared=dict.fromkeys(HARD, "chooses from a list: there are no scores and no tiles"),
-    mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
+    mistakes=_MISTAKES,
 )

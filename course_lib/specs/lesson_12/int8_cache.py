@@ -1,7 +1,4 @@
-"""Exercise 12.2: K and V in one byte a number, a scale for each token and head, and the error.
-
-Longer than 400 lines because it is one list, a name and a sentence for each mistake.
-"""
+"""Exercise 12.2: K and V in one byte a number, a scale for each token and head, and the error."""
 
 from __future__ import annotations
 
@@ -17,10 +14,15 @@ from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS, weights_of_tiles
-from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed, ways
+from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64, output_rounding
-from course_lib.specs.lesson_10.caches import of_the_scale, softmax
+from course_lib.specs.lesson_10.caches import (
+    heads_side_by_side,
+    of_the_scale,
+    of_the_softmax,
+    rows_as_heads,
+    softmax,
+)
 
 Array = np.ndarray
 Rows = tuple[Array, Array]  # numbers (B, H, n, d) and scales (B, H, n, 1)
@@ -28,12 +30,11 @@ _AXES = ("sequence", "head", "token", "column")
 _ONE = np.ones(1)  # the scale of rows that are as they came
 
 
-def _case(name: str, qkv: Any, *, dtype: str = "float32", **flags: Any) -> Case:
-    strided = flags.pop("strided", False)
-    tensors = [draw.tensor(x, dtype) for x in qkv]
-    if strided:
-        tensors = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in tensors]
-    return Case(name, tuple(tensors), **flags)
+def _case(
+    name: str, qkv: Any, *, dtype: str = "float32", strided: bool = False, **flags: Any
+) -> Case:
+    tensors = (draw.tensor(x, dtype) for x in qkv)
+    return Case(name, tuple(heads_side_by_side(*tensors) if strided else tensors), **flags)
 
 
 def _drawn(rng: Generator, heads: int, n: int, d: int, **how: Any) -> draw.Triple:
@@ -83,19 +84,13 @@ def _cases(rng: Generator) -> list[Case]:
         _case("memory that lies as (B, n, H, d)", _drawn(rng, 3, 7, 8), strided=True),
         _case("bfloat16 inputs", _drawn(rng, 3, 11, 16), dtype="bfloat16"),
         *(_case(name, qkv, shows=shows) for name, qkv, shows in hard[1:]),
-        _case(hard[0][0], _a_row_a_head(*jump), shows=hard[0][2]),
+        _case(hard[0][0], rows_as_heads(*jump), shows=hard[0][2]),
         *(
             _case(f"{one['n']} tokens, {one['heads']} heads, d = {one['d']}",
                   _drawn(rng, one["heads"], one["n"], one["d"]))
             for one in sizes.paired(rng, n=(2, 3, 17, 65), heads=sizes.FEW, d=sizes.WIDTHS[1:])
         ),
     ]  # fmt: skip
-
-
-def _a_row_a_head(q: Array, k: Array, v: Array) -> draw.Triple:
-    """Return rows of one head (B, n_q, d) as heads (B, n_q, 1, d) that have the same keys."""
-    k, v = (np.repeat(x[:, None], q.shape[1], axis=1) for x in (k, v))
-    return q[:, :, None], k, v
 
 
 # The right answer, and others ---------------------------------------------------------------------
@@ -122,8 +117,8 @@ def _in(scale: Array, x: Array, to: Callable[[Array], Array] = np.rint) -> Rows:
     return (numbers + 128) % 256 - 128, scale.astype(np.float64)
 
 
-def _rows(x: Array) -> Rows:
-    return _by(_largest(x), x)
+def _rows(x: Array, **how: Any) -> Rows:
+    return _by(_largest(x), x, **how)
 
 
 def _attend(
@@ -228,19 +223,10 @@ def _shared(axes: Any, keeps: bool) -> Callable[[Array], Rows]:
     return rows
 
 
-def _whole_row_zero(x: Array) -> Rows:
-    numbers, scale = _rows(x)
-    return numbers, np.where(_largest(x) == 0, 0, scale)
-
-
 def _zero_point(x: Array) -> Rows:
     low, high = x.min(axis=-1, keepdims=True), x.max(axis=-1, keepdims=True)
     scale = np.where(high == low, 1, (high - low) / 255)
     return np.rint((x - low) / scale) - 128, scale
-
-
-def _in_other_steps(x: Array, **how: Any) -> Rows:
-    return _by(_largest(x), x, **how)
 
 
 def _clamped(x: Array, low: float = -128) -> Rows:
@@ -275,18 +261,6 @@ def _query_too(q: Array, k: Rows, v: Rows) -> Array:
     return _attend(numbers * scale, k, v)
 
 
-def _against(maximum: Callable[[Array], Any]) -> Callable[[Array], Array]:
-    def weights(s: Array) -> Array:
-        e = np.exp((s - maximum(s)).astype(np.float32)).astype(np.float64)
-        return np.asarray(e / e.sum(axis=-1, keepdims=True))
-
-    return weights
-
-
-def _not_divided(s: Array) -> Array:
-    return np.asarray(np.exp(s - s.max(axis=-1, keepdims=True)))
-
-
 _SHARED_SCALE = (
     (None, "one scale for the whole cache",
      "one token with an outlier then costs all others their digits: a scale for each row, the "
@@ -300,77 +274,44 @@ _SHARED_SCALE = (
     ((0, -1), "sequences share their scales",
      "what another request holds at the same place says nothing: a scale for each row."),
 )  # fmt: skip
-_RANGE = (
-    "the range does not end at 127",
-    "divide by 127: then the largest number of a row is 127 or -127. 128 does not fit into int8 "
-    "and comes out as -128.",
-)
-_NOT_ROUNDED = (
-    "cut off, not rounded",
-    "to(torch.int8) cuts the fraction off, and floor goes down: with round a number is off by half "
-    "a scale at most, not by a whole one.",
-)
-_NOT_THE_LARGEST = (
-    "the scale is not of the largest number",
-    "a row's scale is made of its largest absolute value, of either sign: with a smaller one there "
-    "are numbers that int8 does not hold.",
-)
-_FREE = (
-    "an int8 cache is free",
-    "the error is 0 only between two answers of the same cache. Compare o with attention over K "
-    "and V as they came.",
-)
 _OF_THE_SCALE = of_the_scale(lambda power: partial(_attend, power=power))
-_OF_ATTENTION: tuple[tuple[str, str, Callable[..., Array]], ...] = (
+_OF_ATTENTION = (
     *_OF_THE_SCALE,
-    ("not divided by the sum", "the weights do not add up to 1: divide by their sum.",
-     partial(_attend, weights=_not_divided)),
-    ("no maximum is subtracted", SAYS["no maximum is subtracted"],
-     partial(_attend, weights=_against(lambda s: 0))),
-    ("a maximum below 0 counts as 0", SAYS["a maximum below 0 counts as 0"],
-     partial(_attend, weights=_against(lambda s: np.maximum(s.max(-1, keepdims=True), 0)))),
-    (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM],
-     partial(_attend, weights=_against(lambda s: s.min(-1, keepdims=True)))),
-    (BASES, SAYS[BASES], partial(_attend, weights=lambda s: softmax(np.log(2) * s))),
     *((name, says, partial(_attend, weights=made))
-      for name, says, made in weights_of_tiles(np.float32)),
+      for name, says, made in of_the_softmax(np.float32)),
 )  # fmt: skip
 
-_GUARDED = (
-    "a small number guards the scale",
-    "a row may be that small itself: only a row of zeros needs another scale than its own.",
-)
-_NOT_KEPT = (
-    "o is not attention over what is kept",
-    "K and V are kept as numbers and scales: attend to numbers * scale, of both.",
-)
-_RELATIVE = ("the error is relative", "error is a difference of o, not divided by anything.")
 
-_MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
-    *(
-        (name, says, _answer(rows=_shared(axes, keeps)))
-        for axes, name, says in _SHARED_SCALE
-        for keeps in (True, False)
-    ),
+_MISTAKES = Mistake.table(
+    *((name, says, *(_answer(rows=_shared(axes, keeps)) for keeps in (True, False)))
+      for axes, name, says in _SHARED_SCALE),
     ("a scale for each column",
      "a column's largest number is known only when the last token is: a scale for each token and "
-     "head, over its d numbers.", _answer(rows=lambda x: _by(_largest(x, -2), x))),
-    *((*_RANGE, _answer(rows=partial(_in_other_steps, over=over))) for over in
-      (128, 127.5, 255, 256, 126)),
-    *((*_RANGE, _answer(rows=partial(_clamped, low=low))) for low in (-128, -127)),
-    *(
-        (*_GUARDED, _answer(rows=partial(_at_least, least=least, added=added)))
-        for epsilon in (1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-12)
-        for least, added in ((epsilon, 0), (epsilon / 127, 0), (0, epsilon), (0, epsilon / 127))
-    ),
-    *((*_NOT_ROUNDED, _answer(rows=partial(_in_other_steps, to=to)))
-      for to in (np.trunc, np.floor, np.ceil)),
-    (*_NOT_THE_LARGEST, _answer(rows=lambda x: _by(np.abs(x).min(-1, keepdims=True), x))),
-    (*_NOT_THE_LARGEST, _answer(rows=lambda x: _by(np.abs(x).mean(-1, keepdims=True), x))),
-    (*_NOT_THE_LARGEST, _answer(rows=lambda x: _by(np.abs(x.min(-1, keepdims=True)), x))),
+     "head, over its d numbers.",
+     _answer(rows=lambda x: _by(_largest(x, -2), x))),
+    ("the range does not end at 127",
+     "divide by 127: then the largest number of a row is 127 or -127. 128 does not fit into int8 "
+     "and comes out as -128.",
+     *(_answer(rows=partial(_rows, over=over)) for over in (128, 127.5, 255, 256, 126)),
+     *(_answer(rows=partial(_clamped, low=low)) for low in (-128, -127))),
+    ("a small number guards the scale",
+     "a row may be that small itself: only a row of zeros needs another scale than its own.",
+     *(_answer(rows=partial(_at_least, least=least, added=added))
+       for epsilon in (1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-12)
+       for least, added in ((epsilon, 0), (epsilon / 127, 0), (0, epsilon), (0, epsilon / 127)))),
+    ("cut off, not rounded",
+     "to(torch.int8) cuts the fraction off, and floor goes down: with round a number is off by "
+     "half a scale at most, not by a whole one.",
+     *(_answer(rows=partial(_rows, to=to)) for to in (np.trunc, np.floor, np.ceil))),
+    ("the scale is not of the largest number",
+     "a row's scale is made of its largest absolute value, of either sign: with a smaller one "
+     "there are numbers that int8 does not hold.",
+     _answer(rows=lambda x: _by(np.abs(x).min(-1, keepdims=True), x)),
+     _answer(rows=lambda x: _by(np.abs(x).mean(-1, keepdims=True), x)),
+     _answer(rows=lambda x: _by(np.abs(x.min(-1, keepdims=True)), x))),
     ("a row of zeros has scale 0",
      "0 / 0 is NaN, which no int8 holds: the scale of a row of zeros is 1.",
-     _answer(rows=_whole_row_zero)),
+     _answer(rows=lambda x: (_rows(x)[0], np.where(_largest(x) == 0, 0, _rows(x)[1])))),
     ("the sign is forgotten in the scale",
      "the largest number of a row may be negative: take the largest absolute value.",
      _answer(rows=lambda x: _by(x.max(axis=-1, keepdims=True), x))),
@@ -390,35 +331,34 @@ _MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ("V's scales are in the wrong place",
      "each value has its scale: it multiplies a weight once the weights are divided by their sum.",
      _answer(attend=_normed_again)),
-    *((*_NOT_KEPT, _answer(attended=attended)) for attended in ("k", "v", "")),
-    *ways(
-        "the query is quantised as well", "only what is kept is: q is used once, as it is.",
-        _answer(attend=_query_too), _answer(attend=_query_too, compared_by=_query_too),
-    ),
-    (*_FREE, _answer(error=lambda o, exact: 0.0)),
-    (*_FREE, _answer(compared="kept")),
-    *ways(
-        "the error is not the largest difference",
-        "error is the largest of the absolute differences |o - exact|, of all sequences and heads.",
-        _answer(error=lambda o, exact: np.abs(o - exact).mean()),
-        _answer(error=lambda o, exact: np.sqrt(((o - exact) ** 2).mean())),
-        _answer(error=lambda o, exact: ((o - exact) ** 2).mean()),
-        _answer(error=lambda o, exact: np.abs(o - exact).sum()),
-        _answer(error=lambda o, exact: np.linalg.norm(o - exact)),
-        _answer(error=lambda o, exact: (o - exact).max()),
-        _answer(error=lambda o, exact: (exact - o).max()),
-        _answer(error=lambda o, exact: np.abs(o - exact).min()),
-    ),
-    (*_RELATIVE, _answer(error=lambda o, exact: np.abs(o - exact).max() / np.abs(exact).max())),
-    (*_RELATIVE, _answer(error=lambda o, exact: (np.abs(o - exact) / np.abs(exact)).max())),
+    ("o is not attention over what is kept",
+     "K and V are kept as numbers and scales: attend to numbers * scale, of both.",
+     *(_answer(attended=attended) for attended in ("k", "v", ""))),
+    ("the query is quantised as well", "only what is kept is: q is used once, as it is.",
+     _answer(attend=_query_too),
+     _answer(attend=_query_too, compared_by=_query_too)),
+    ("an int8 cache is free",
+     "the error is 0 only between two answers of the same cache. Compare o with attention over K "
+     "and V as they came.",
+     _answer(error=lambda o, exact: 0.0), _answer(compared="kept")),
+    ("the error is not the largest difference",
+     "error is the largest of the absolute differences |o - exact|, of all sequences and heads.",
+     _answer(error=lambda o, exact: np.abs(o - exact).mean()),
+     _answer(error=lambda o, exact: np.sqrt(((o - exact) ** 2).mean())),
+     _answer(error=lambda o, exact: ((o - exact) ** 2).mean()),
+     _answer(error=lambda o, exact: np.abs(o - exact).sum()),
+     _answer(error=lambda o, exact: np.linalg.norm(o - exact)),
+     _answer(error=lambda o, exact: (o - exact).max()),
+     _answer(error=lambda o, exact: (exact - o).max()),
+     _answer(error=lambda o, exact: np.abs(o - exact).min())),
+    ("the error is relative", "error is a difference of o, not divided by anything.",
+     _answer(error=lambda o, exact: np.abs(o - exact).max() / np.abs(exact).max()),
+     _answer(error=lambda o, exact: (np.abs(o - exact) / np.abs(exact)).max())),
     ("the error is that of K", "what counts is how far o is off: compare attention's outputs.",
      _answer(of_rows=lambda k, kept: np.abs(k - kept).max())),
     *((name, says, _answer(compared_by=slip)) for name, says, slip in _OF_THE_SCALE),
-    *(
-        (name, says, _answer(attend=attend, compared_by=compared_by))
-        for name, says, slip in _OF_ATTENTION
-        for attend, compared_by in ((slip, _attend), (slip, slip))
-    ),
+    *((name, says, _answer(attend=slip), _answer(attend=slip, compared_by=slip))
+      for name, says, slip in _OF_ATTENTION),
 )  # fmt: skip
 
 EXERCISE = Exercise.of(
@@ -427,5 +367,5 @@ EXERCISE = Exercise.of(
     truth=_answer(),
     judge=_judge,
     kind="torch",
-    mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
+    mistakes=_MISTAKES,
 )

@@ -13,11 +13,10 @@ from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding, hidden_finding
-from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS, weights_of_tiles
 from course_lib.judging.picture import Bar, TrafficBars
-from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed, ways
+from course_lib.judging.spec import FAR, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64, score_rounding
-from course_lib.specs.lesson_10.caches import softmax
+from course_lib.specs.lesson_10.caches import of_the_softmax, softmax, tensors
 
 Array = np.ndarray
 _SMALL = "makes nothing as large as K of all heads"
@@ -50,12 +49,11 @@ def _case(
     latent = rng.standard_normal((batch, n, rank)) * size + 0.25
     w_uk, w_uv = (rng.standard_normal((heads, d, rank)) * rank**-0.5 for d in (d_nope, d_v))
     dtype = torch.float64 if double else torch.float32
-    arrays = (q_nope, q_rope, latent, k_rope, w_uk, w_uv)
-    tensors = [torch.from_numpy(np.ascontiguousarray(x)).to(dtype) for x in arrays]
+    args = [x.to(dtype) for x in tensors((q_nope, q_rope, latent, k_rope, w_uk, w_uv))]
     if strided:
-        tensors[2:4] = torch.cat(tensors[2:4], -1).split([rank, d_rope], -1)
-        tensors[4:6] = torch.cat(tensors[4:6], 1).split([d_nope, d_v], 1)
-    return Case(name, tuple(tensors), **flags)
+        args[2:4] = torch.cat(args[2:4], -1).split([rank, d_rope], -1)
+        args[4:6] = torch.cat(args[4:6], 1).split([d_nope, d_v], 1)
+    return Case(name, tuple(args), **flags)
 
 
 def _cases(rng: Generator) -> list[Case]:
@@ -108,10 +106,7 @@ def _answer(
     scale: Callable[[int, int, int], Any] = lambda nope, rope, rank: (nope + rope) ** -0.5,
     weights: Callable[[Array, Array], Array] = lambda s_nope, s_rope: softmax(s_nope + s_rope),
     absorbed: Callable[[Array, Array], Array] = lambda q, w: np.einsum("bhd,hdr->bhr", q, w),
-    met: Callable[[Array, Array], tuple[Array, Array]] = lambda q_latent, q_rope: (
-        q_latent,
-        q_rope,
-    ),
+    met: Callable[[Array, Array], tuple[Array, Array]] = lambda *q: q,
     seen: Callable[[Array], Array] = lambda rows: rows,
     projected: Callable[[Array, Array], Array] = lambda o, w: np.einsum("bhr,hvr->bhv", o, w),
 ) -> Callable[..., Any]:
@@ -197,140 +192,71 @@ def _crosswise(q_latent: Array, q_rope: Array) -> tuple[Array, Array]:
     return q[..., :rank], q[..., rank:]
 
 
-def _over_heads(s_nope: Array, s_rope: Array) -> Array:
-    return softmax((s_nope + s_rope).mT).mT
-
-
-def _against(maximum: Callable[[Array], Any]) -> Callable[[Array, Array], Array]:
-    """Return weights against another maximum, divided by their sum."""
-
-    def weights(s_nope: Array, s_rope: Array) -> Array:
-        s = s_nope + s_rope
-        e = np.exp(s - maximum(s))
-        return np.asarray(e / e.sum(axis=-1, keepdims=True))
-
-    return weights
-
-
-def _not_divided(s_nope: Array, s_rope: Array) -> Array:
-    s = s_nope + s_rope
-    return np.asarray(np.exp(s - s.max(axis=-1, keepdims=True)))
-
-
-_SCALE = (
-    "the scale of the absorbed query",
-    "absorbed, a query is longer, but its product with a key is the number that it was: the scale "
-    "stays 1/sqrt(d_nope + d_rope). In DeepSeek-V2 that is 1/sqrt(192), not 1/sqrt(576).",
-)
-_ONE_PART = (
-    "the scale counts one part only",
-    "a query has d_nope + d_rope numbers, and the scale is 1/sqrt of all of them.",
-)
-_ONE_SCALED = (
-    "only one part is scaled",
-    "the two parts are one product: add them, then scale the sum.",
-)
-_ROTARY = (
-    "the rotary part is missing",
-    "w_uk makes the part of a key that knows no position: add q_rope with k_rope to each score.",
-)
-_RESHAPED = (
-    "a weight is reshaped where it should be transposed",
-    "reshape reads the numbers on in the order in which they lie: w_uv[h] is (d_v, rank), and its "
-    "transpose is w_uv[h].T.",
-)
-_ONE_HEAD = (
-    "all heads use one head's matrix",
-    "the cached row is shared, w_uk and w_uv are not: head h has w_uk[h] and w_uv[h].",
-)
-_SEQUENCES = (
-    "all sequences see one sequence's rows",
-    "sequence b looks at latent[b] and k_rope[b].",
-)
-_NOT_ALL = (
-    "a cached token is left out",
-    "the newest token looks at all n cached rows, its own among them: nothing is hidden.",
-)
-
-
 def _first(x: Array) -> Array:
     return np.broadcast_to(x[:1], x.shape)
 
 
-_MISTAKES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
-    (*_SCALE, _answer(scale=lambda nope, rope, rank: (rank + rope) ** -0.5)),
-    (*_SCALE, _answer(scale=lambda nope, rope, rank: rank**-0.5)),
-    (*_SCALE, _answer(scale=lambda nope, rope, rank: (nope + rope + rank) ** -0.5)),
-    (*_ONE_PART, _answer(scale=lambda nope, rope, rank: nope**-0.5)),
-    (*_ONE_PART, _answer(scale=lambda nope, rope, rank: rope**-0.5)),
-    (
-        "each part has a scale of its own",
-        "the two parts are one product of d_nope + d_rope numbers: add them, then scale the sum.",
-        _answer(scale=lambda nope, rope, rank: (nope**-0.5, rope**-0.5)),
-    ),
-    (*_ONE_SCALED, _answer(scale=lambda nope, rope, rank: ((nope + rope) ** -0.5, 1))),
-    (*_ONE_SCALED, _answer(scale=lambda nope, rope, rank: (1, (nope + rope) ** -0.5))),
+_MISTAKES = Mistake.table(
+    ("the scale of the absorbed query",
+     "absorbed, a query is longer, but its product with a key is the number that it was: the "
+     "scale stays 1/sqrt(d_nope + d_rope). In DeepSeek-V2 that is 1/sqrt(192), not 1/sqrt(576).",
+     _answer(scale=lambda nope, rope, rank: (rank + rope) ** -0.5),
+     _answer(scale=lambda nope, rope, rank: rank**-0.5),
+     _answer(scale=lambda nope, rope, rank: (nope + rope + rank) ** -0.5)),
+    ("the scale counts one part only",
+     "a query has d_nope + d_rope numbers, and the scale is 1/sqrt of all of them.",
+     _answer(scale=lambda nope, rope, rank: nope**-0.5),
+     _answer(scale=lambda nope, rope, rank: rope**-0.5)),
+    ("each part has a scale of its own",
+     "the two parts are one product of d_nope + d_rope numbers: add them, then scale the sum.",
+     _answer(scale=lambda nope, rope, rank: (nope**-0.5, rope**-0.5))),
+    ("only one part is scaled", "the two parts are one product: add them, then scale the sum.",
+     _answer(scale=lambda nope, rope, rank: ((nope + rope) ** -0.5, 1)),
+     _answer(scale=lambda nope, rope, rank: (1, (nope + rope) ** -0.5))),
     ("the scale is missing", "divide the scores by sqrt(d_nope + d_rope).",
      _answer(scale=lambda nope, rope, rank: 1)),
     ("the scale is upside down", "divide the scores by sqrt(d_nope + d_rope).",
      _answer(scale=lambda nope, rope, rank: (nope + rope) ** 0.5)),
     ("scaled twice", "divide the scores by sqrt(d_nope + d_rope), once.",
      _answer(scale=lambda nope, rope, rank: 1 / (nope + rope))),
-    (*_ROTARY, _answer(weights=lambda s_nope, s_rope: softmax(s_nope))),
-    (*_ROTARY, _answer(scale=lambda nope, rope, rank: (nope**-0.5, 0))),
-    (
-        "only the rotary part is used",
-        "a score is the sum of both parts: add q_nope, multiplied by w_uk, with the latent row.",
-        _answer(weights=lambda s_nope, s_rope: softmax(s_rope)),
-    ),
-    *ways(
-        "each part has a softmax of its own",
-        "the parts of a score are added: then comes one softmax.",
-        _answer(weights=lambda s_nope, s_rope: softmax(s_nope) + softmax(s_rope)),
-        _answer(weights=lambda s_nope, s_rope: (softmax(s_nope) + softmax(s_rope)) / 2),
-        _answer(weights=lambda s_nope, s_rope: softmax(s_nope) * softmax(s_rope)),
-    ),
-    (
-        "the parts of the query meet the wrong parts of the row",
-        "q multiplied by w_uk belongs to the latent row, q_rope to k_rope: put both together in "
-        "one order.",
-        _answer(met=_crosswise),
-    ),
-    (*_RESHAPED, _answer(absorbed=lambda q, w: np.einsum("bhd,hdr->bhr", q, _reshaped(w)))),
-    (*_RESHAPED, _answer(projected=lambda o, w: np.einsum("bhr,hvr->bhv", o, _reshaped(w)))),
-    (*_ONE_HEAD, _answer(absorbed=lambda q, w: np.einsum("bhd,hdr->bhr", q, _first(w)))),
-    (*_ONE_HEAD, _answer(projected=lambda o, w: np.einsum("bhr,hvr->bhv", o, _first(w)))),
-    (
-        "the values are cut out of the latent row",
-        "what is averaged is a latent row: w_uv[h] makes the value of head h of it.",
-        _answer(projected=lambda o, w: o[..., : w.shape[1]]),
-    ),
-    (*_SEQUENCES, _answer(seen=_first)),
-    (*_NOT_ALL, _answer(seen=lambda rows: rows[:, :-1])),
-    (*_NOT_ALL, _answer(seen=lambda rows: rows[:, 1:])),
-    (
-        "the softmax runs over the heads",
-        "each head's weights add up to 1 over the tokens: the last axis of (B, H, n).",
-        _answer(weights=_over_heads),
-    ),
-    ("not divided by the sum", "the weights do not add up to 1: divide by their sum.",
-     _answer(weights=_not_divided)),
-    ("no maximum is subtracted", SAYS["no maximum is subtracted"],
-     _answer(weights=_against(lambda s: 0))),
-    *ways(
-        NOT_THE_MAXIMUM,
-        SAYS[NOT_THE_MAXIMUM],
-        _answer(weights=_against(lambda s: s.min(axis=-1, keepdims=True))),
-        _answer(weights=_against(lambda s: s.mean(axis=-1, keepdims=True))),
-        _answer(weights=_against(lambda s: s[..., :1])),
-    ),
-    (BASES, SAYS[BASES], _answer(weights=lambda *s: softmax(np.log(2) * sum(s)))),
-    ("a maximum below 0 counts as 0", SAYS["a maximum below 0 counts as 0"],
-     _answer(weights=_against(lambda s: np.maximum(s.max(axis=-1, keepdims=True), 0)))),
-    *(
-        (name, says, _answer(weights=lambda *s, made=made: made(s[0] + s[1])))
-        for name, says, made in weights_of_tiles()
-    ),
+    ("the rotary part is missing",
+     "w_uk makes the part of a key that knows no position: add q_rope with k_rope to each score.",
+     _answer(weights=lambda s_nope, s_rope: softmax(s_nope)),
+     _answer(scale=lambda nope, rope, rank: (nope**-0.5, 0))),
+    ("only the rotary part is used",
+     "a score is the sum of both parts: add q_nope, multiplied by w_uk, with the latent row.",
+     _answer(weights=lambda s_nope, s_rope: softmax(s_rope))),
+    ("each part has a softmax of its own",
+     "the parts of a score are added: then comes one softmax.",
+     _answer(weights=lambda s_nope, s_rope: softmax(s_nope) + softmax(s_rope)),
+     _answer(weights=lambda s_nope, s_rope: (softmax(s_nope) + softmax(s_rope)) / 2),
+     _answer(weights=lambda s_nope, s_rope: softmax(s_nope) * softmax(s_rope))),
+    ("the parts of the query meet the wrong parts of the row",
+     "q multiplied by w_uk belongs to the latent row, q_rope to k_rope: put both together in one "
+     "order.",
+     _answer(met=_crosswise)),
+    ("a weight is reshaped where it should be transposed",
+     "reshape reads the numbers on in the order in which they lie: w_uv[h] is (d_v, rank), and "
+     "its transpose is w_uv[h].T.",
+     _answer(absorbed=lambda q, w: np.einsum("bhd,hdr->bhr", q, _reshaped(w))),
+     _answer(projected=lambda o, w: np.einsum("bhr,hvr->bhv", o, _reshaped(w)))),
+    ("all heads use one head's matrix",
+     "the cached row is shared, w_uk and w_uv are not: head h has w_uk[h] and w_uv[h].",
+     _answer(absorbed=lambda q, w: np.einsum("bhd,hdr->bhr", q, _first(w))),
+     _answer(projected=lambda o, w: np.einsum("bhr,hvr->bhv", o, _first(w)))),
+    ("the values are cut out of the latent row",
+     "what is averaged is a latent row: w_uv[h] makes the value of head h of it.",
+     _answer(projected=lambda o, w: o[..., : w.shape[1]])),
+    ("all sequences see one sequence's rows", "sequence b looks at latent[b] and k_rope[b].",
+     _answer(seen=_first)),
+    ("a cached token is left out",
+     "the newest token looks at all n cached rows, its own among them: nothing is hidden.",
+     _answer(seen=lambda rows: rows[:, :-1]), _answer(seen=lambda rows: rows[:, 1:])),
+    ("the softmax runs over the heads",
+     "each head's weights add up to 1 over the tokens: the last axis of (B, H, n).",
+     _answer(weights=lambda s_nope, s_rope: softmax((s_nope + s_rope).mT).mT)),
+    *((name, says, _answer(weights=lambda *s, made=made: made(s[0] + s[1])))
+      for name, says, made in of_the_softmax(np.float64)),
 )  # fmt: skip
 
 EXERCISE = Exercise.of(
@@ -339,5 +265,5 @@ EXERCISE = Exercise.of(
     truth=_answer(),
     judge=_judge,
     kind="torch",
-    mistakes=tuple(Mistake(*mistake) for mistake in _MISTAKES),
+    mistakes=_MISTAKES,
 )

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.judging.spec import table
 from course_lib.specs.variants.rule import Array, Rule, Score, unchanged
 from course_lib.specs.variants.variant import Variant
 
@@ -59,44 +60,27 @@ def _slips(rule: Rule, base: float) -> tuple[tuple[str, str, Rule], ...]:
         return replace(rule, score=score)
 
     right = _biased(base)
-    return (
+    return table(
         ("the bias is missing", "distance makes no difference.", scored(unchanged)),
-        (
-            "the bias has the wrong sign",
-            "far keys gain: distance is to be subtracted.",
-            scored(_biased(base, lambda p, j: -abs(p - j))),
-        ),
-        (
-            "the distance has a sign",
-            "keys of the future gain by their distance: take its absolute value.",
-            scored(_biased(base, lambda p, j: p - j)),
-        ),
-        (
-            "the bias comes before the scale",
-            "the bias is divided by sqrt(d) together with q·k: scale first.",
-            replace(rule, when="before the scale"),
-        ),
-        (
-            "all heads have one slope",
-            "each head has a slope of its own, from its number h.",
-            scored(lambda s, p, j, head: right(s, p, j, (0, head[1]))),
-        ),
-        (
-            "slopes are counted from 0",
-            "head h has the exponent h + 1: the first head's slope is not 1.",
-            scored(lambda s, p, j, head: right(s, p, j, (head[0] - 1, head[1]))),
-        ),
-        (
-            "the slope is a power of e",
-            "slopes are powers of 2: tl.exp2, not tl.exp.",
-            scored(_biased(base / np.log(2.0))),
-        ),
-        (
-            "the bias is aligned at the start",
-            "with n_q != n_k the last query stands at the last key: add n_k - n_q.",
-            scored(lambda s, p, j, head: right(s, p - p[0], j, head)),
-        ),
-    )
+        ("the bias has the wrong sign", "far keys gain: distance is to be subtracted.",
+         scored(_biased(base, lambda p, j: -abs(p - j)))),
+        ("the distance has a sign",
+         "keys of the future gain by their distance: take its absolute value.",
+         scored(_biased(base, lambda p, j: p - j))),
+        ("the bias comes before the scale",
+         "the bias is divided by sqrt(d) together with q·k: scale first.",
+         replace(rule, when="before the scale")),
+        ("all heads have one slope", "each head has a slope of its own, from its number h.",
+         scored(lambda s, p, j, head: right(s, p, j, (0, head[1])))),
+        ("slopes are counted from 0",
+         "head h has the exponent h + 1: the first head's slope is not 1.",
+         scored(lambda s, p, j, head: right(s, p, j, (head[0] - 1, head[1])))),
+        ("the slope is a power of e", "slopes are powers of 2: tl.exp2, not tl.exp.",
+         scored(_biased(base / np.log(2.0)))),
+        ("the bias is aligned at the start",
+         "with n_q != n_k the last query stands at the last key: add n_k - n_q.",
+         scored(lambda s, p, j, head: right(s, p - p[0], j, head))),
+    )  # fmt: skip
 
 
 def _example(base: float) -> str:

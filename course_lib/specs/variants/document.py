@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from numpy.random import Generator
 
+from course_lib.judging.spec import table
 from course_lib.specs.variants.rule import Array, Rule, past
 from course_lib.specs.variants.variant import Variant, aligned_at_start, picture
 
@@ -59,42 +60,24 @@ def _slips(rule: Rule, n: int) -> tuple[tuple[str, str, Rule], ...]:
     def same(position: Array, key: Array) -> Array:
         return (position // n == key // n) & (position >= 0)
 
-    return (
-        (
-            "the documents are missing",
-            "queries see the earlier documents as well: this is the causal mask alone.",
-            replace(rule, allowed=past),
-        ),
+    return table(
+        ("the documents are missing",
+         "queries see the earlier documents as well: this is the causal mask alone.",
+         replace(rule, allowed=past)),
         ("all masks are missing", "every query sees every key.", replace(rule, allowed=None)),
-        (
-            "documents show their future",
-            "a query sees all of its document: it should see the keys up to its own place.",
-            replace(rule, allowed=same),
-        ),
-        (
-            "documents are one token too long",
-            f"a document has {n} tokens; yours have {n + 1}.",
-            replace(rule, allowed=_documents(n + 1)),
-        ),
-        (
-            "documents are one token too short",
-            f"a document has {n} tokens; yours have {n - 1}.",
-            replace(rule, allowed=_documents(n - 1)),
-        ),
-        (
-            "documents are cut one key too late",
-            f"the first document ends with key {n - 1}.",
-            replace(rule, allowed=_documents(n, 1)),
-        ),
-        (
-            "documents are cut one key too early",
-            f"the first document ends with key {n - 1}.",
-            replace(rule, allowed=_documents(n, -1)),
-        ),
-        (
-            "a window in place of documents",
-            f"a query sees the {n} keys up to its own: a document begins at a multiple of {n}.",
-            replace(rule, allowed=lambda p, key: (key <= p) & (p - key < n)),
-        ),
+        ("documents show their future",
+         "a query sees all of its document: it should see the keys up to its own place.",
+         replace(rule, allowed=same)),
+        ("documents are one token too long", f"a document has {n} tokens; yours have {n + 1}.",
+         replace(rule, allowed=_documents(n + 1))),
+        ("documents are one token too short", f"a document has {n} tokens; yours have {n - 1}.",
+         replace(rule, allowed=_documents(n - 1))),
+        ("documents are cut one key too late", f"the first document ends with key {n - 1}.",
+         replace(rule, allowed=_documents(n, 1))),
+        ("documents are cut one key too early", f"the first document ends with key {n - 1}.",
+         replace(rule, allowed=_documents(n, -1))),
+        ("a window in place of documents",
+         f"a query sees the {n} keys up to its own: a document begins at a multiple of {n}.",
+         replace(rule, allowed=lambda p, key: (key <= p) & (p - key < n))),
         aligned_at_start("the mask", rule),
-    )
+    )  # fmt: skip

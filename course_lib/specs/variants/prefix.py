@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from numpy.random import Generator
 
+from course_lib.judging.spec import table
 from course_lib.specs.variants.rule import Array, Rule, past
 from course_lib.specs.variants.variant import Variant, aligned_at_start, picture
 
@@ -53,37 +54,22 @@ def make(rng: Generator) -> Variant:
 
 
 def _slips(rule: Rule, n: int) -> tuple[tuple[str, str, Rule], ...]:
-    return (
-        (
-            "the prefix is missing",
-            "the first queries do not see the whole prefix: this is the causal mask alone.",
-            replace(rule, allowed=past),
-        ),
+    return table(
+        ("the prefix is missing",
+         "the first queries do not see the whole prefix: this is the causal mask alone.",
+         replace(rule, allowed=past)),
         ("all masks are missing", "every query sees every key.", replace(rule, allowed=None)),
-        (
-            "the prefix is one key too long",
-            f"key {n} is not in the prefix: keys are counted from 0.",
-            replace(rule, allowed=_prefix(n + 1)),
-        ),
-        (
-            "the prefix is one key too short",
-            f"key {n - 1} is the last of the prefix.",
-            replace(rule, allowed=_prefix(n - 1)),
-        ),
-        (
-            "only the prefix is seen",
-            "beyond the prefix, queries see the keys up to their own place.",
-            replace(rule, allowed=lambda position, key: (key < n) & (position >= -(1 << 40))),
-        ),
-        (
-            "the causal part is one key too strict",
-            "a query sees its own key: <= and not <.",
-            replace(rule, allowed=lambda position, key: (key < n) | (key < position)),
-        ),
-        (
-            "the causal part is one key too generous",
-            "a query sees one key of the future.",
-            replace(rule, allowed=lambda position, key: (key < n) | (key <= position + 1)),
-        ),
+        ("the prefix is one key too long",
+         f"key {n} is not in the prefix: keys are counted from 0.",
+         replace(rule, allowed=_prefix(n + 1))),
+        ("the prefix is one key too short", f"key {n - 1} is the last of the prefix.",
+         replace(rule, allowed=_prefix(n - 1))),
+        ("only the prefix is seen",
+         "beyond the prefix, queries see the keys up to their own place.",
+         replace(rule, allowed=lambda position, key: (key < n) & (position >= -(1 << 40)))),
+        ("the causal part is one key too strict", "a query sees its own key: <= and not <.",
+         replace(rule, allowed=lambda position, key: (key < n) | (key < position))),
+        ("the causal part is one key too generous", "a query sees one key of the future.",
+         replace(rule, allowed=lambda position, key: (key < n) | (key <= position + 1))),
         aligned_at_start("the mask", rule),
-    )
+    )  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.judging.spec import table
 from course_lib.specs.variants.rule import Array, Rule, attend
 from course_lib.specs.variants.variant import Variant
 
@@ -55,40 +56,27 @@ def make(rng: Generator) -> Variant:
 
 
 def _slips(rule: Rule) -> tuple[tuple[str, str, Rule], ...]:
-    return (
+    return table(
         ("the sinks are missing", "the sinks change nothing.", replace(rule, sink=None)),
-        (
-            "the sinks are added without the maximum",
-            "l_sum holds exp(s - m), and exp(sink) was added to it: subtract m there as well.",
-            replace(rule, sink=lambda sinks, m: np.exp(sinks).sum() + 0 * m, sink_in_max=False),
-        ),
-        (
-            "the sinks are added as they are",
-            "a sink is a score: its exponential belongs to the sum.",
-            replace(rule, sink=lambda sinks, m: sinks.sum() + 0 * m, sink_in_max=False),
-        ),
-        (
-            "the sinks do not count for the maximum",
-            "where the sinks stand far above the scores, exp(sink - m) overflows: m is the "
-            "maximum of both.",
-            replace(rule, sink_in_max=False),
-        ),
-        (
-            "only the first sink counts",
-            "each head has several sinks: all of them belong to the sum.",
-            replace(rule, sink=lambda sinks, m: _mass(sinks[:1], m)),
-        ),
-        (
-            "all heads use the first head's sinks",
-            "each query head has its own row of sinks.",
-            replace(rule, sinks_of="the first head"),
-        ),
-        (
-            "lse lacks the sinks",
-            "o is divided by the sum with the sinks, but lse comes from the sum without them.",
-            replace(rule, sink_in_lse=False),
-        ),
-    )
+        ("the sinks are added without the maximum",
+         "l_sum holds exp(s - m), and exp(sink) was added to it: subtract m there as well.",
+         replace(rule, sink=lambda sinks, m: np.exp(sinks).sum() + 0 * m, sink_in_max=False)),
+        ("the sinks are added as they are",
+         "a sink is a score: its exponential belongs to the sum.",
+         replace(rule, sink=lambda sinks, m: sinks.sum() + 0 * m, sink_in_max=False)),
+        ("the sinks do not count for the maximum",
+         "where the sinks stand far above the scores, exp(sink - m) overflows: m is the maximum "
+         "of both.",
+         replace(rule, sink_in_max=False)),
+        ("only the first sink counts",
+         "each head has several sinks: all of them belong to the sum.",
+         replace(rule, sink=lambda sinks, m: _mass(sinks[:1], m))),
+        ("all heads use the first head's sinks", "each query head has its own row of sinks.",
+         replace(rule, sinks_of="the first head")),
+        ("lse lacks the sinks",
+         "o is divided by the sum with the sinks, but lse comes from the sum without them.",
+         replace(rule, sink_in_lse=False)),
+    )  # fmt: skip
 
 
 def _example(rule: Rule) -> str:

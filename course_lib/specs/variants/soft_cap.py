@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.judging.spec import table
 from course_lib.specs.variants.rule import Array, Rule
 from course_lib.specs.variants.variant import Variant
 
@@ -71,19 +72,15 @@ def _slips(rule: Rule, cap: float) -> tuple[tuple[str, str, Rule], ...]:
             lambda s: cap * np.tanh(s),
         ),
     )
-    return (
+    return table(
         *((name, says, replace(rule, score=_capped(squeeze))) for name, says, squeeze in others),
-        (
-            "the soft-cap comes before the scale",
-            "the products q·k are capped and divided by sqrt(d) afterwards: scale first.",
-            replace(rule, when="before the scale"),
-        ),
-        (
-            "the soft-cap comes after the mask",
-            "a hidden key has the score -inf, and the cap makes -cap of it: cap first, then mask.",
-            replace(rule, when="after the mask"),
-        ),
-    )
+        ("the soft-cap comes before the scale",
+         "the products q·k are capped and divided by sqrt(d) afterwards: scale first.",
+         replace(rule, when="before the scale")),
+        ("the soft-cap comes after the mask",
+         "a hidden key has the score -inf, and the cap makes -cap of it: cap first, then mask.",
+         replace(rule, when="after the mask")),
+    )  # fmt: skip
 
 
 def _example(cap: float) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from numpy.random import Generator
 
+from course_lib.judging.spec import table
 from course_lib.specs.variants.rule import Array, Rule, past
 from course_lib.specs.variants.variant import Variant, aligned_at_start, picture
 
@@ -57,33 +58,22 @@ def _slips(rule: Rule, width: int) -> tuple[tuple[str, str, Rule], ...]:
     def allowed(first: int, last: int) -> Rule:
         return replace(rule, allowed=_window(first, last))
 
-    return (
-        (
-            "the window is missing",
-            "every key up to the query's own place is seen: the causal mask without the window.",
-            replace(rule, allowed=past),
-        ),
+    return table(
+        ("the window is missing",
+         "every key up to the query's own place is seen: the causal mask without the window.",
+         replace(rule, allowed=past)),
         ("all masks are missing", "every query sees every key.", replace(rule, allowed=None)),
-        (
-            "the window is one key too narrow",
-            f"a query sees {width - 1} keys: its own place counts, so the farthest is "
-            f"{width - 1} back.",
-            allowed(width - 2, 0),
-        ),
-        (
-            "the window is one key too wide",
-            f"a query sees {width + 1} keys, its own among them: compare with < and not <=.",
-            allowed(width, 0),
-        ),
-        (
-            "a query does not see its own key",
-            "the query's own place belongs to the window.",
-            allowed(width - 1, 1),
-        ),
-        (
-            "the window shows the future",
-            "the keys after the query's own place are seen: the mask is causal as well.",
-            allowed(width - 1, -(1 << 40)),
-        ),
+        ("the window is one key too narrow",
+         f"a query sees {width - 1} keys: its own place counts, so the farthest is "
+         f"{width - 1} back.",
+         allowed(width - 2, 0)),
+        ("the window is one key too wide",
+         f"a query sees {width + 1} keys, its own among them: compare with < and not <=.",
+         allowed(width, 0)),
+        ("a query does not see its own key", "the query's own place belongs to the window.",
+         allowed(width - 1, 1)),
+        ("the window shows the future",
+         "the keys after the query's own place are seen: the mask is causal as well.",
+         allowed(width - 1, -(1 << 40))),
         aligned_at_start("the window", rule),
-    )
+    )  # fmt: skip

@@ -257,13 +257,13 @@ function render({ model, el }) {
       write(l.value, bytesText(totals[i]));
       write(l.ratio, bound >= 0 && lanes.length > 1 ? `${times(totals[i] / totals[bound])} ×` : "");
       const scores = l.model.terms.map((term) => data.scores[term.tensor]).filter(Boolean);
-      write(l.says, scores.length ? `${[...new Set(scores)].join(", ")}: ${scores.length} trips` : l.never ? "the least: K and V once" : `K and V read ${often(values.K_rows / values.N_k)}`);
+      write(l.says, scores.length ? `${[...new Set(scores)].join(", ")}: ${scores.length} trips` : l.never ? (same ? "K and V read once" : "a cache keeps K and V: read once") : `each Q tile reads K and V again: ${short(values.K_rows / values.N_k, 4)} ×`);
     });
     if (alike !== shown.alike) lanes[1].node.hidden = shown.alike = alike;
     write(lanes[0].label, plainly(data.models[0].label).replace(same && alike ? / .*/ : "", ""));
     const paces = totals.map((total, i) => pace(flops, total, layers * data.models[i].launches, chip, data.launch_s));
     for (const l of shown.extras) write(l.says, l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters");
-    drawClock(paces, alike, drawAreas(shape, values, alike));
+    drawClock(paces, values, alike, drawAreas(shape, values, alike));
     write(words, inWords(totals, paces, chip));
     picture.setAttribute("aria-label", `Bytes over N, both axes logarithmic. At N = ${shape.n}: ${data.models.map((m, i) => `${m.label} ${bytesText(totals[i])}`).join(", ")}.`);
     if (overN.open) drawPlot(shape, extra);
@@ -278,35 +278,50 @@ function render({ model, el }) {
   }
 
   /**
-   * The least times on one axis, `tall` pixels high: of each lane its bytes, and above them what else
-   * takes longest, launches or arithmetic. The longer of the two decides.
+   * The least times on one axis, `tall` pixels high: of each lane its bytes, trip by trip in the colours and the order of
+   * its areas. All lanes do the same arithmetic: a line through all of them. Where launches take longer they lie above the bytes.
    */
-  function drawClock(paces, alike, tall) {
-    const rows = lanes.map((l, i) => ({ l, ...paces[i] })).filter((_, i) => !alike || i !== 1), roomy = tall / rows.length > 70 && width() > 700;
-    const size = get("presenter") ? 19 : roomy ? 15 : 13;
-    const most = Math.max(...rows.map((row) => row[row.limit])), chip = get("gpu"), layers = get("layers");
-    const left = Math.max(...lanes.map((l) => wide(plainly(l.model.label), size))) + 10, scale = (width() - left - wide("arithmetic: 1.11 ms", size)) / most;
-    const head = (width() < 700 ? 3.1 : 1.8) * size, each = (tall - head) / rows.length, high = Math.min(each / 2 - 3, 0.38 * each, 2.2 * size);
+  function drawClock(paces, values, alike, tall) {
+    const rows = lanes.map((l, i) => ({ l, ...paces[i], launched: paces[i].overhead > paces[i].arithmetic })).filter((_, i) => !alike || i !== 1), roomy = tall / rows.length > 70 && width() > 700;
+    const size = get("presenter") ? 19 : roomy ? 15 : 13, narrow = width() < 700, waits = rows.filter((row) => row.launched).length, lined = waits < rows.length; // else launches stand in for arithmetic, whose time is said once
+    const most = Math.max(...rows.map((row) => row[row.limit])), chip = get("gpu"), layers = get("layers"), { arithmetic } = rows[0];
+    const left = Math.max(...lanes.map((l) => wide(plainly(l.model.label), size))) + 10, scale = (width() - left - wide("3 launches: 15 µs", size)) / most, line = left + arithmetic * scale;
+    const head = ((narrow ? 3.1 : 1.8) + (lined ? 1.4 : 0)) * size, each = (tall - head) / rows.length, high = Math.min(each / 2 - 3, 0.38 * each, 2.2 * size);
     renew(clock, { height: tall, "font-size": `${size}px`, "aria-label": `Least time on ${chip}. ${rows.map((row) => `${row.l.label.textContent}: ${milliseconds(1000 * row[row.limit])}, set by ${row.limit === "overhead" ? "launches" : row.limit}`).join("; ")}.` });
     clocked((add) => {
-      const told = (s_) => (most >= 1e-3 && s_ < 1e-4 && s_ >= 1e-5 ? `${short(1000 * s_, 3)} ms` : milliseconds(1000 * s_)); // beside milliseconds in their unit
-      const waits = rows.filter((row) => row.overhead > row.arithmetic).length, each_ = milliseconds(1000 * data.launch_s); // where launches stand in for arithmetic in all, its time is said once
-      const titled = `Least time on ${/^[AEFHILMNORSX]/.test(chip) ? "an" : "a"} ${chip}: the longer bar`, { hbm_gb_per_s, tflops_half } = data.gpus[chip];
-      const rates = `${hbm_gb_per_s} GB/s, ${tflops_half} TFLOP/s${waits ? `, ${each_} a launch${waits === rows.length ? `; arithmetic: ${milliseconds(1000 * rows[0].arithmetic)}` : ""}` : ""}`;
+      const told = (s_) => (most >= 1e-3 && s_ < 1e-4 && s_ >= 1e-5 ? `${short(1000 * s_, 3)} ms` : milliseconds(1000 * s_)), each_ = milliseconds(1000 * data.launch_s); // beside milliseconds in their unit
+      const titled = `Least time on ${/^[AEFHILMNORSX]/.test(chip) ? "an" : "a"} ${chip}: bytes or ${lined ? "arithmetic" : "launches"}`, { hbm_gb_per_s, tflops_half } = data.gpus[chip];
+      const rates = `${hbm_gb_per_s} GB/s, ${tflops_half} TFLOP/s${waits ? `, ${each_} a launch${lined ? "" : `; arithmetic: ${milliseconds(1000 * arithmetic)}`}` : ""}`;
       add("head", "text", { class: "fac-clock-head", x: 0, y: size + 1 }, titled);
-      add("rates", "text", { class: "fac-clock-says", x: width() < 700 ? 0 : wide(titled, 1.14 * size) + size, y: (width() < 700 ? 2.35 : 1) * size + 1 }, rates);
+      add("rates", "text", { class: "fac-clock-says", x: narrow ? 0 : wide(titled, 1.14 * size) + size, y: (narrow ? 2.35 : 1) * size + 1 }, rates);
       rows.forEach((row, i) => {
-        const { l } = row, name = l.model.name, y = head + i * each, launched = row.overhead > row.arithmetic, count = layers * l.model.launches;
-        const other = launched ? row.overhead : row.arithmetic, segments = launched && count < 64 ? count : 1, w = (other * scale) / segments;
-        add(`${name} name`, "text", { class: "fac-clock-name", x: 0, y: y + high + 0.35 * size }, l.label.textContent);
-        for (let k = 0; k < segments; k += 1) add(`${name} other ${k}`, "rect", { class: `fac-clock-other${launched ? " fac-launch" : ""}`, x: left + 1 + k * w, y, width: Math.max(0.5, w - (k < segments - 1 ? Math.min(3, w / 4) : 0)), height: high });
-        add(`${name} bytes`, "rect", { class: `fac-clock-bytes fac-fill-${l.model.means}`, x: left + 1, y: y + high + 1, width: row.traffic * scale, height: high });
-        const say = (key, seconds, what, place) => add(`${name} ${key}`, "text", { class: seconds === row[row.limit] ? "fac-clock-longest" : "fac-clock-says", x: left + seconds * scale + 6, y: place + high / 2 + 0.35 * size }, `${what}: ${told(seconds)}`);
-        say("says other", other, launched ? `${count} launch${count > 1 ? "es" : ""}` : "arithmetic", y);
-        say("says bytes", row.traffic, "bytes", y + high + 1);
+        const { l } = row, name = l.model.name, y = head + i * each, count = layers * l.model.launches, segments = count < 64 ? count : 1, w = (row.overhead * scale) / segments;
+        const top = row.launched ? y + high + 1 : y + 0.14 * each, thick = row.launched ? high : Math.min(0.66 * each, 2.2 * size);
+        add(`${name} name`, "text", { class: "fac-clock-name", x: 0, y: y + (row.launched ? high : 0.14 * each + thick / 2) + 0.35 * size }, l.label.textContent);
+        if (row.launched) for (let k = 0; k < segments; k += 1) add(`${name} other ${k}`, "rect", { class: "fac-clock-other fac-launch", x: left + 1 + k * w, y, width: Math.max(0.5, w - (k < segments - 1 ? Math.min(3, w / 4) : 0)), height: high });
+        let x = left + 1;
+        for (const { tensor, seconds } of spent(l.model, values, row.traffic)) {
+          const wide_ = seconds * scale, letter = data.scores[tensor] ?? tensor.toUpperCase(), key = `${name} bytes ${l.model.name} ${x}`;
+          add(key, "rect", { class: `fac-clock-bytes fac-fill-${data.scores[tensor] ? "s" : tensor}`, x, y: top, width: wide_, height: thick });
+          if (wide_ > wide(letter, size) + 8 && thick > size) add(`${key} says`, "text", { class: "fac-clock-letter", x: x + wide_ / 2, y: top + thick / 2 + 0.35 * size }, letter);
+          x += wide_;
+        }
+        if (row.launched) add(`${name} says other`, "text", { class: row.limit === "overhead" ? "fac-clock-longest" : "fac-clock-says", x: left + row.overhead * scale + 6, y: y + high / 2 + 0.35 * size }, `${count} launch${count > 1 ? "es" : ""}: ${told(row.overhead)}`);
+        const text = `bytes: ${told(row.traffic)}${row.limit === "arithmetic" && !narrow && line + wide("bytes: 0.0801 ms; arithmetic takes longer", size) < width() ? "; arithmetic takes longer" : ""}`, ends = left + row.traffic * scale + 6, crossed = lined && ends < line + 6 && ends + wide(text, size) > line;
+        add(`${name} says bytes`, "text", { class: row.limit === "traffic" ? "fac-clock-longest" : "fac-clock-says", x: crossed ? line + 6 : ends, y: top + thick / 2 + 0.35 * size }, text);
       });
       add("zero", "path", { class: "fac-axis-line", d: `M${left} ${head - 3}V${tall - 2}` });
+      if (!lined) return;
+      const says = `arithmetic: ${told(arithmetic)}; past this line memory sets the pace`;
+      add("arithmetic", "path", { class: "fac-clock-arithmetic", d: `M${line} ${head - 6}V${tall - 2}` });
+      add("arithmetic says", "text", { class: rows.some((row) => row.limit === "arithmetic") ? "fac-clock-longest" : "fac-clock-says", x: Math.max(0, Math.min(line - 4, width() - 1.04 * wide(says, size))), y: head - 0.65 * size }, says);
     });
+  }
+
+  /** The seconds of each trip, in the order of the areas: squares and piles, then strips. */
+  function spent(model, values, traffic) {
+    const high = areas(model, values).map(({ kind }) => kind !== "strip"), all = modelBytes(model, values);
+    return model.terms.map((term, i) => ({ tensor: term.tensor, seconds: (traffic * termBytes(term, values)) / all, last: high[i] ? 0 : 1 })).sort((a, b) => a.last - b.last);
   }
 
   // Areas: in numbers of one query head, so that S is N wide whatever d and dtype are
@@ -430,10 +445,11 @@ function render({ model, el }) {
     write(barText, `${rows >= 1 ? thousands(rows) : `1/${1 / rows}`}${narrow ? "" : ` number${rows > 1 ? "s" : ""}`}`);
     barText.setAttribute("x", long + 8);
     const heads = values.H > 1 ? `all ${values.H} heads` : "one head", strips = lanes.some((l) => l.trips.some(({ score }) => score));
-    write(legend, `${values.H * get("layers") > 1 ? `Bytes: ${heads}${get("layers") > 1 ? ` of ${get("layers")} layers` : ""}. Areas: one head` : "Bytes and areas: one head"}. ${strips ? "Squares: S and P, N × N numbers, left written, right read. Strips: " : ""}Q, K, V and O, N × d.`);
+    const square = handled.model.terms.find((term) => "N_q" in term.powers && "N_k" in term.powers), of = values.H > 1 ? "of each head N" : "N";
+    write(legend, `Bytes and areas: ${heads}${get("layers") > 1 ? ` of ${get("layers")} layers` : ""}. ${strips && square ? `A square is S or P, ${of} × N numbers, ${bytesText(termBytes(square, values) * get("layers"))}: left written, right read. Strips: ` : ""}Q, K, V and O, N × d.`);
     if (shown.scale && shown.scale !== scale && shown.width === whole) zoom(shown.scale / scale, shown.n * scale);
     shown = { ...shown, scale, n: shape.n, width: whole };
-    return Math.round(((narrow ? 3.1 : 1.8) + (narrow ? 3 : 2.5) * lanes.length) * (big ? 16 : 13)) + free;
+    return Math.round(((narrow ? 4.5 : 3.2) + (narrow ? 2.6 : 2.1) * lanes.length) * (big ? 16 : 13)) + free;
   }
 
   /** From the old scale to the new one, the ruler with all areas; what S was stays as an outline. */

@@ -120,8 +120,9 @@ function render({ model, el }) {
   }
 
   function bricks(add, place, free, brick, fit, fs) {
-    ribbon(add, "k", "fac-fill-k", place, 0, fit * brick, free, [0, 0.5]);
-    ribbon(add, "v", "fac-fill-v", place, 0, fit * brick, free, [0.5, 1]);
+    ribbon(add, "k", "fac-fill-k fac-kv-quiet", place, 0, fit * brick, free, [0, 0.5]);
+    ribbon(add, "v", "fac-fill-v fac-kv-quiet", place, 0, fit * brick, free, [0.5, 1]);
+    if (fit) ["k", "v"].forEach((name, i) => ribbon(add, `first ${name}`, `fac-kv-first-${name}`, place, 0, brick, free, [i / 2, (i + 1) / 2])); // one of them in its colours
     let edges = "";
     const step = (brick / free) * place.rows;
     if (fit <= MOST_EDGES && step * place.w > 2.5) {
@@ -131,7 +132,7 @@ function render({ model, el }) {
       }
     }
     for (let i = 1; i < place.rows; i += 1) edges += `M${place.x} ${place.y + i * place.row}h${place.w}`;
-    add("edges", "path", { class: "fac-kv-edges", d: edges });
+    add("edges", "path", { class: "fac-kv-edges", "stroke-width": short(Math.max(1, Math.min(4, (step * place.w) / 5)), 2), d: edges });
     numbers(add, place, step, fit, fs);
   }
 
@@ -156,7 +157,7 @@ function render({ model, el }) {
     const now = settings(), values = cacheValues({ ...now, batch: 1 }, data.dtypes), size = (variant) => cacheBytes(variant, values);
     const fixed = ([name]) => name !== OWN && !(name in STORES); // no setting of this model
     const all = Object.entries(data.variants).sort((a, b) => fixed(a) - fixed(b) || size(b[1]) - size(a[1])), sizes = all.map(([, variant]) => size(variant)), most = Math.max(...sizes), settable = all.filter((one) => !fixed(one)).length;
-    const narrow = width < 700, line = (narrow ? 3 : 1.9) * fs, first = 2 * fs, fit = (variant) => `${requestsThatFit(variant, now, data)} fit`, count = Math.max(...all.map(([, variant]) => wide(fit(variant), fs))) + 0.7 * fs;
+    const narrow = width < 700, line = (narrow ? 3 : 1.9) * fs, first = 3.3 * fs, heads = [narrow ? "fit" : "requests that fit", "size of one request"], fit = (variant) => String(requestsThatFit(variant, now, data)), count = Math.max(wide(narrow ? heads[0] : "", fs), ...all.map(([, variant]) => wide(fit(variant), fs))) + 0.7 * fs;
     const names_ = narrow ? 0.6 * fs : 11 * fs, end = (narrow ? 6.5 : 31) * fs, own_ = size(data.variants[OWN]), room = (x) => width - x - end;
     const under = brickAt && brickAt.x >= names_ + count - 0.5 * fs && (most / own_) * brickAt.w <= room(brickAt.x); // the bars have the box's own scale
     const left = under ? brickAt.x : names_ + count, scale = under ? brickAt.w / own_ : room(left) / most;
@@ -165,6 +166,7 @@ function render({ model, el }) {
     const high = (narrow ? 0.95 : 1.15) * fs, barY = (i) => at0(i) + (narrow ? 0.3 : 0.22) * fs;
     lines((add) => {
       add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, "The same request, stored another way (press to try)");
+      heads.forEach((head, i) => add(`head ${i}`, "text", { class: "fac-t-soft", x: left - (i ? 0 : 0.5 * fs), y: 2.7 * fs, "text-anchor": i ? "start" : "end" }, head));
       add("compared", "text", { class: "fac-t-name", x: 1, y: first + settable * line + 1.3 * fs }, "For comparison: what other models do");
       all.forEach(([name, variant], i) => {
         const own = name === OWN, w = Math.max(1.5, scale * sizes[i]), change = STORES[name]?.(now), at = at0(i), y0 = barY(i);
@@ -174,7 +176,7 @@ function render({ model, el }) {
         add(`name ${name}`, "text", { class: own ? "fac-t-name" : "", x: 1.8 * fs, ...text }, narrow ? `${shown}: ${what}` : shown);
         add(`bar ${name}`, "rect", { class: "fac-kv-bar fac-fill-other", style: own ? "fill:var(--fac-k)" : "", x: left, y: y0, width: w, height: high }, what);
         if (own) add("bar of v", "rect", { class: "fac-kv-bar", style: "fill:var(--fac-v)", x: left, y: y0 + high / 2, width: w, height: high / 2 });
-        add(`fit ${name}`, "text", { class: "fac-t-name", x: left - 0.5 * fs, y: y0 + 0.93 * fs, "text-anchor": "end" }, fit(variant));
+        add(`fit ${name}`, "text", { class: "fac-t-name fac-kv-fit", x: left - 0.5 * fs, y: y0 + 0.93 * fs, "text-anchor": "end" }, fit(variant));
         add(`says ${name}`, "text", { class: narrow ? "fac-t-small" : "", "data-variant": name, x: left + w + 0.5 * fs, y: y0 + 0.93 * fs }, narrow ? bytesText(sizes[i], GIB) : `${bytesText(sizes[i], GIB)}, ${what}`);
       });
     });

@@ -81,13 +81,13 @@ function render({ model, el }) {
   const act = (text, what) => h("button", { type: "button", onclick: () => what(chosen(frame())) }, text);
   const buttons = [act("Append a token", (name) => change(["append", name, 1])), act("Fork", fork), act("End", (name) => change(["free", name])), act("New request", () => change(["append", fresh(), 1]))];
   const walker = replayed ? player(model, el, { last: () => get("frames").length - 1, move: (by) => get("step") + by, every: () => 700 }) : null;
-  const layers = [s("g"), s("g")], [cards, memory] = layers.map(scene);
+  const layers = [s("g"), s("g"), s("g")], [ways, cards, memory] = layers.map(scene);
   const picture = stage(model, "pages-memory", drawPicture, ...layers);
   const title = h("p", { class: "fac-finding" }), words = h("p", { class: "fac-stage-words" }), said = h("p", { class: "fac-said" }), voice = announcer();
   words.hidden = !replayed;
   const marks = key(["fac-pages-any", "a slot: one token’s K and V"], ["fac-key-waste", "held, but empty"], ["fac-key-free", "free"], ["fac-pages-newest", "newest token"], ["fac-pages-copied", "copied"]);
   root(model, el, title, marks, picture.node, words, said, walker ? walker.node : [h("div", { class: "fac-fields" }, part("pages-size", size.node)), more("all of it by keyboard", part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons)))], voice.node);
-  let held = null, dragged = false, refusal = "", told = null;
+  let chips = [], held = null, dragged = false, refusal = "", told = null;
   picture.svg.addEventListener("letgo", () => (held = null));
 
   const chosen = ({ tables }) => (get("chosen") in tables ? get("chosen") : (named({ tables })[0] ?? ""));
@@ -124,12 +124,31 @@ function render({ model, el }) {
     request.node.value = name;
     for (const button of buttons) button.disabled = button === buttons[3] ? !fresh() : !name || (button === buttons[1] && !fresh());
     const c = counts(now, get("page_size"), get("reserve"));
-    write(title, copyTold(now) || `Pages leave ${percent(c.empty, c.slots)} of the held slots empty, one block each ${percent(c.unused, c.reserved)}`);
+    write(title, copyTold(now) || compared(now, c));
     write(words, told_(now, c)[0].join(" "));
     write(said, now.error || refusal || (now.refused ? `${plural(now.refused, "token")} found no free page.` : ""));
     if (walker) walker.follow(now.says);
     picture.draw();
     voice.say(`${tell(now)} ${said.textContent}`);
+  }
+
+  /** Who has a block where each request is given one, who has none, and how many blocks are left. */
+  function inBlocks(now) {
+    let used = 0, unused = 0;
+    const without = named(now).filter((x) => {
+      const room = Math.max(get("reserve"), now.lengths[x]), fits = used + room <= get("slots");
+      if (fits) [used, unused] = [used + room, unused + room - now.lengths[x]];
+      return !fits;
+    });
+    return { used, unused, without, free: Math.floor((get("slots") - used) / get("reserve")) };
+  }
+
+  /** The same memory, either way: what is left in it for the next. */
+  function compared(now, c) {
+    const { without, free } = inBlocks(now), left = pages() - c.pages, many = named(now).length;
+    if (without.length) return `The same ${get("slots")} slots: pages hold all ${many} requests, blocks have no room for ${without.join(" and ")}`;
+    if (!left && !free) return `The same ${get("slots")} slots: pages and blocks are both full`;
+    return `The same ${get("slots")} slots: pages have ${left || "none"} free for a new request, blocks ${free ? `have room for ${free}` : "are full"}`;
   }
 
   const copyTold = (now) => {
@@ -158,22 +177,29 @@ function render({ model, el }) {
     // Both ways to one scale, side by side where there is room.
     const large = get("slots") > 512, half = !large && width > 60 * fs, lines = large ? 8 : 4, across = Math.ceil(get("slots") / lines), room = half ? width / 2 - fs : width;
     const numbered = (size * room) / across <= 4 * fs; // no room in a page: numbers above, and at the left of a row
-    const left = numbered ? wide(`page ${pages()}`, 0.8 * fs) + 0.5 * fs : 1, slot = (room - left - 1) / across;
+    const left = numbered ? wide(`page ${pages()}`, 0.8 * fs) + 0.5 * fs : 5, slot = (room - left - 6) / across;
     const tall = (large ? 1.2 : fs > 20 ? 1.5 : 1.8) * fs, gap = large ? 2 : (numbered ? 1.15 : 2) * fs;
-    let y = 0;
+    let y = 0, pool = null;
+    const frame_ = (add, key, x, top) => add(key, "rect", { class: "fac-pages-pool", x: x - 4, y: top - pool.above, width: slot * across + 8, height: pool.high(pool.rows - 1) - pool.high(0) + tall + pool.above + 4, rx: 3 }, `${get("slots")} slots`);
+    chips = [];
     cards((add) => {
-      const top = (y = drawTables(add, now, name, names, width, fs, half)), shared = c.tokens - c.slots + c.empty, says = (many, each, none) => `${many} × ${each} = ${many * each} slots held, ${none} empty (${percent(none, many * each)})`;
-      const blocks = [", room for the longest text", ""].map((tail) => `In one block of ${get("reserve")} each${tail}`);
-      const two = (key, x, at, one, other) => [one, other].forEach((text, i) => add(`${key} ${i}`, "text", { class: i ? "fac-t-small" : "fac-t-name", x, y: at + (1.2 + 1.25 * i) * fs }, text));
-      two("in pages", 1, top, `In pages of ${size}`, `${says(c.pages, size, c.empty)}; ${shared ? `${shared} shared count once` : `${plural(pages() - c.pages, "page")} free`}`);
-      y += (numbered ? 5.7 : 4.1) * fs;
-      memory((add_) => (y = drawPages(add_, now, c, name, names, { left, top: y, tall, gap, slot, across, large }, fs)));
-      const x = half ? width / 2 + fs : left, at = half ? top : y + fs, r = get("reserve");
-      const without = drawBlocks(add, now, name, names, { left: x, top: at + 3.1 * fs, tall, slot, across }, fs);
-      two("in blocks", x, at, blocks.find((text) => wide(text, fs) < room - left) ?? blocks[1], `${c.reserved % r ? `${plural(c.reserved, "slot")} held, ${c.unused} empty (${percent(c.unused, c.reserved)})` : says(c.reserved / r, r, c.unused)}${without.length ? `; no room for ${without.join(", ")}` : ""}`);
-      y = Math.max(y, at + 3.1 * fs + lines * (tall + 3));
+      const top = (y = drawTables(add, now, name, names, width, fs, half)), shared = Object.keys(c.holders).filter((page) => c.holders[page] > 1), says = (many, each, none) => `${many} × ${each} = ${many * each} slots held, ${none} empty (${percent(none, many * each)})`;
+      const blocks = [", room for the longest text", ""].map((tail) => `${get("slots")} slots, blocks of ${get("reserve")}${tail}`);
+      const two = (key, x, at, one, under, other) => [[one, at + 1.2 * fs], [other, under]].forEach(([text, y], i) => add(`${key} ${i}`, "text", { class: i ? "fac-t-small" : "fac-t-name", x, y }, text));
+      y += (numbered ? 4.7 : 4.6) * fs;
+      memory((add_) => (pool = drawPages(add_, now, c, name, names, { left, top: y, tall, gap, slot, across, large, lines }, fs)));
+      frame_(add, "pool of pages", left, y);
+      const first = y, down = pool.high(pool.rows - 1) + tall, foot = 2.9 * fs;
+      two("in pages", 1, top, `${get("slots")} slots, pages of ${size}`, down + foot, `${says(c.pages, size, c.empty)}; ${shared.length ? `${shared.length > 1 ? `${shared.length} pages are` : `page ${shared[0]} is`} shared, and counted once` : `${plural(pages() - c.pages, "page")} free`}`);
+      drawWays(top + 1.6 * fs, first, fs);
+      const x = half ? width / 2 + fs : left, at = half ? top : down + foot + fs, r = get("reserve"), begin = half ? first : at + 1.7 * fs + pool.above;
+      const bottom = begin + down - first, pitch = (bottom - begin + pool.above) / lines, high = (line) => bottom - (lines - 1 - line) * pitch - tall;
+      frame_(add, "pool of blocks", x, begin);
+      const { used, unused, without } = drawBlocks(add, now, { left: x, high, tall, slot, across, pitch }, bottom, fs);
+      y = bottom + foot;
+      two("in blocks", x - 4, at, blocks.find((text) => wide(text, fs) < room - left) ?? blocks[1], y, `${used % r ? `${plural(used, "slot")} held, ${unused} empty (${percent(unused, used)})` : says(used / r, r, unused)}${without.length ? `; no room for ${without.join(", ")}` : ""}`);
     });
-    return y + 0.3 * fs;
+    return y + 0.6 * fs;
   }
 
   const colour = (now, name) => `fac-pages-${(NAMES.includes(name) ? NAMES.indexOf(name) : Object.keys(now.tables).indexOf(name)) % 6}`;
@@ -215,6 +241,7 @@ function render({ model, el }) {
         who.forEach((other, j) => add(`mini ${x} ${place} ${j}`, "rect", { class: `fac-pages-mini ${colour(now, other)}`, x: at, y: y + (j * 1.6 * fs) / who.length, width: full, height: (1.6 * fs) / who.length }));
         add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : x === name ? " fac-pages-own" : ""}`, x: at, width: plate, y, height: 1.6 * fs }, `page ${page}`, choose);
         chip(add, `page ${x} ${place}`, String(page), at + plate / 2, y + 0.8 * fs, fs);
+        if (x === name) chips.push({ page, x: at + plate + 0.2 * fs, y: y + 0.8 * fs });
       });
       if (roomy && !replayed && x === name) acts(left + shown.length * cell + 0.6 * fs);
       y += row;
@@ -227,26 +254,44 @@ function render({ model, el }) {
     return y + 0.4 * fs;
   }
 
-  /** The same requests with a block reserved for each, as far as the memory goes; return who has no room. */
-  function drawBlocks(add, now, name, names, { left, top, tall, slot, across }, fs) {
+  /** From the chosen request's table to its pages: down between the chips, each across on a lane of its own. */
+  function drawWays(top, first, fs) {
+    const going = chips.filter(({ to }) => to), [right, left] = [going.filter(({ x, to }) => to.x > x).reverse(), going.filter(({ x, to }) => to.x <= x)];
+    ways((add) => [...left, ...right].forEach(({ page, x, y, to }, i) => {
+      const lane = top + (i + 0.5) * Math.min(0.4 * fs, (1.6 * fs) / going.length), r = Math.min(5, Math.abs(to.x - x) / 2), turn = to.x > x ? r : -r;
+      const d = `M${x - 0.2 * fs} ${y}h${0.2 * fs}V${lane - r}q0 ${r} ${turn} ${r}H${to.x - turn}q${turn} 0 ${turn} ${r}V${first}`;
+      add(`under ${page}`, "path", { class: "fac-pages-way-over", d });
+      add(`way ${page}`, "path", { class: "fac-pages-way", d }, `to page ${page}`);
+    }));
+  }
+
+  /** The same requests with a block reserved for each, as far as the memory goes; who has no room stands before the door. */
+  function drawBlocks(add, now, { left, high, tall, slot, across, pitch }, bottom, fs) {
+    const all = inBlocks(now), { without, free } = all, reserve = get("reserve");
     let at = 0;
     const runs = (from, many, does) => {
       for (let i = 0, end = from + many; from < end; i += 1) {
         const line = Math.floor(from / across), some = Math.min(end, (line + 1) * across) - from;
-        does(left + (from - line * across) * slot, top + line * (tall + 3), some * slot, i);
+        does(left + (from - line * across) * slot, high(line), some * slot, i);
         from += some;
       }
     };
-    return names.filter((x) => {
-      const n = now.lengths[x], room = Math.max(get("reserve"), n), from = at;
+    for (const x of named(now).filter((x) => !without.includes(x))) {
+      const n = now.lengths[x], room = Math.max(reserve, n), from = at;
       at += room;
-      if (at > get("slots")) return true;
       runs(from, n, (x_, y, w, i) => add(`block ${x} ${i}`, "rect", { class: `fac-pages-share ${colour(now, x)}`, x: x_, y, width: w, height: tall }, `${x}: ${plural(n, "slot")}`));
       runs(from + n, room - n, (x_, y, w, i) => empty(add, `rest ${x} ${i}`, x_, y, w, tall, `${plural(room - n, "slot")} held, but empty`));
       runs(from, room, (x_, y, w, i) => add(`edge ${x} ${i}`, "rect", { class: "fac-outline", x: x_, y, width: w, height: tall }));
-      runs(from, 1, (x_, y) => chip(add, `letter ${x}`, x, x_ + (n * slot > 1.6 * fs ? 0.9 * fs : n * slot + 0.9 * fs), y + tall / 2, fs));
-      return false;
-    });
+      const says = [`${x}: ${n} of ${plural(room, "slot")}`, `${x}: ${n} of ${room}`].find((text) => pitch > tall + fs && wide(text, 0.87 * fs) < room * slot);
+      if (says) runs(from, 1, (x_, y) => add(`letter ${x}`, "text", { class: x === chosen(now) ? "fac-t-small fac-pages-own-says" : "fac-t-small", x: x_ + 1, y: y - 0.35 * fs }, says));
+      else runs(from, 1, (x_, y) => chip(add, `letter ${x}`, x, x_ + (n * slot > 1.6 * fs ? 0.9 * fs : n * slot + 0.9 * fs), y + tall / 2, fs));
+    }
+    for (let i = 0; i < free; i += 1) runs(at + i * reserve, reserve, (x, y, w, j) => add(`free ${i} ${j}`, "rect", { class: "fac-outline", x, y, width: w, height: tall }, "a free block"));
+    if (without.length) {
+      add("refused", "rect", { class: "fac-pages-refused", x: left, y: bottom + 0.5 * fs, width: Math.min(reserve, across) * slot, height: 1.4 * fs }, `no room for ${without.join(", ")}`);
+      add("refused says", "text", { class: "fac-t-small fac-pages-copied-says", x: left + 0.5 * fs, y: bottom + 1.5 * fs }, `✗ full: ${without.join(" and ")} must wait for ${reserve} slots`);
+    }
+    return all;
   }
 
   /** Once a press, though the pointer moves. */
@@ -257,7 +302,7 @@ function render({ model, el }) {
   };
 
   /** The memory: used pages in the colours of who holds them, empty slots hatched. */
-  function drawPages(add, now, c, name, names, { left, top, tall, gap, slot, across, large }, fs) {
+  function drawPages(add, now, c, name, names, { left, top, tall, gap, slot, across, large, lines }, fs) {
     const size = get("page_size"), each = Math.max(1, Math.floor(across / size)), broad = Math.min(size, across) * slot, narrow = broad <= 4 * fs;
     const last = Math.max(-1, ...Object.keys(c.filled).map(Number)), used = Math.floor(last / each) + 1, whole = Math.ceil(pages() / each);
     const lane_ = now.copied && !large ? 1.9 * fs : 0, high = (row) => top + row * (tall + gap) - (row < used ? 0 : (row - used + Math.min(1, used)) * (gap - 2) - lane_); // rows without a page in use have no names
@@ -265,7 +310,7 @@ function render({ model, el }) {
     add("ground", "path", { class: "fac-pages-ground", d: Object.keys(c.filled).map((page) => box(...place(page), broad, tall)).join("") });
     const holding = {};
     for (const x of names) for (const page of now.tables[x]) (holding[page] ??= []).push(x);
-    const rows = large ? Math.min(whole, Math.max(2, used + 1)) : whole, shown = Math.min(pages(), rows * each); // of a large pool: the rows in use, and one more
+    const rows = Math.max(whole, lines), shown = pages();
     const every = nearest(SIZES, (8 * fs) / broad); // pages from one number to the next, where not all have room
     let edges = "", free = "", ticks = "", stripes = "", wastes = "", mine = "";
     for (let page = 0; page < shown; page += each) {
@@ -286,7 +331,7 @@ function render({ model, el }) {
       if (rest > 1) [stripes, wastes] = [stripes + hatching(x + full, y, rest, tall, rest < 8 ? 5 : 10), wastes + box(x + full, y, rest, tall)];
       if (narrow) continue;
       const left_ = now.copied?.[0] === page && now.wrote ? ` (${now.wrote[0]} left)` : "", texts = [`page ${page}: ${who.join(" and ")}${left_}`, `page ${page}: ${who.join(" + ")}`, `${page}: ${who.join(" + ")}`, `${page}: ${who.join("")}`];
-      add(`number ${page}`, "text", { class: who.includes(name) ? "fac-t-small fac-pages-own-says" : "fac-t-small", x: x + 1, y: y - 0.35 * fs }, texts.find((text) => wide(text, 0.87 * fs) < broad) ?? String(page));
+      add(`number ${page}`, "text", { class: who.includes(name) ? "fac-t-small fac-pages-own-says" : "fac-t-small", x: x + 1, y: y - 0.35 * fs }, texts.find((text) => wide(text, 0.87 * fs) < (who.includes(name) ? 0.82 : 1) * broad) ?? String(page));
     }
     if (narrow) {
       // whose the pages are, above the first row
@@ -316,10 +361,16 @@ function render({ model, el }) {
     add("edges", "path", { class: "fac-pages-edges", d: edges });
     add("mine", "path", { class: "fac-pages-mine", d: mine });
     const bottom = high(rows - 1) + tall, cell = broad / size;
-    drawSize(add, bottom, left, broad, slot, across, fs);
+    drawSize(add, bottom + 4, left, broad, slot, across, fs);
+    if (!narrow) for (const chip of chips) { // the way ends on its page: at the right of the page's name, over the rows above
+      const [x, y] = place(chip.page), row = Math.floor(chip.page / each), to = (chip.to = { x: x + broad * (0.82 + 0.05 * (row % 4)), y });
+      if (row) add(`over ${chip.page}`, "path", { class: "fac-pages-way-over", d: `M${to.x} ${top}V${y}` });
+      add(`way ${chip.page}`, "path", { class: "fac-pages-way", d: row ? `M${to.x} ${top}V${y}` : "" });
+      add(`end ${chip.page}`, "circle", { class: "fac-pages-way-end", cx: to.x, cy: y, r: 3.5 });
+    }
     if (now.wrote) {
       const [, page, at] = now.wrote, [x, y] = place(page);
-      add("wrote", "rect", { class: "fac-pages-tip", x: x + at * cell, y, width: Math.max(3, cell), height: tall });
+      add("wrote", "rect", { class: "fac-pages-tip", x: x + at * cell - 1, y: y - 3, width: Math.max(3, cell) + 2, height: tall + 6, rx: 2 });
     }
     if (now.copied) {
       // between the rows, from slot 0 of one page to slot 0 of the other, over no page
@@ -334,7 +385,7 @@ function render({ model, el }) {
         add("copied says", "text", { class: "fac-t-small fac-pages-copied-says", x: fits ? right : Math.min(x1, x2) - fs, y: lane + 0.3 * fs, "text-anchor": fits ? "start" : "end" }, says);
       }
     }
-    return bottom + 1.6 * fs;
+    return { high, rows, above: narrow ? 4 : 1.35 * fs };
   }
 
   /** A measure below the first page of the last row: how many slots it has. */

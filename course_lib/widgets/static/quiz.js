@@ -11,6 +11,11 @@ export function meant(x) {
   return Math.abs(x) >= 1000 || Number.isInteger(x) ? (Math.abs(x) < 1e7 ? Math.round(x).toLocaleString("en") : short(x, 3)) : short(x, 3);
 }
 
+/** How long an option's bar is, in percent: the longest is 70, for words stand behind it. Mirrors `bar_width` of asking.py. */
+export function barWidth(size, sizes) {
+  return (70 * size) / (Math.max(...sizes) || 1);
+}
+
 function render({ model, el }) {
   const kind = model.get("options").length ? choices(model) : number(model);
   const form = h("fieldset", { class: "fac-quiz" }, h("legend", {}, h("small", {}, h("i", { class: "fac-ask", "aria-hidden": "true" }, "?"), "Check yourself"), rich(model.get("question"))), kind);
@@ -37,9 +42,12 @@ function choices(model) {
     moving = true;
     setTimeout(() => (moving = false));
   };
+  const sizes = options.map((option) => option.size).filter((size) => size != null), unit = model.get("unit");
+  const bar = ({ size }) => (size == null ? [] : [h("div", { class: "fac-size" }, h("i", { style: `width:${barWidth(size, sizes).toFixed(1)}%` }), `${meant(size)} ${unit}`.trim())]);
+  const judged = (why) => why.querySelector(".fac-why");
   const rows = options.map((option) => {
     const why = h("div", {}); // a press, or Space, is the answer; arrows and letters move over the cards: then Enter checks
-    const input = h("input", { type: several ? "checkbox" : "radio", name, onchange: () => clear(), onclick: (e) => e.isTrusted && !moving && !several && !why.childNodes.length && check(), onkeydown: (e) => (e.key === "Enter" ? check() : /^Arrow/.test(e.key) && moves()) });
+    const input = h("input", { type: several ? "checkbox" : "radio", name, onchange: () => clear(), onclick: (e) => e.isTrusted && !moving && !several && !judged(why) && check(), onkeydown: (e) => (e.key === "Enter" ? check() : /^Arrow/.test(e.key) && moves()) });
     const line = h("label", { class: `fac-card${several ? " fac-many" : ""}` }, input, h("span", {}, rich(option.text)));
     return { option, input, why, node: h("div", { class: "fac-option" }, line, why) };
   });
@@ -47,6 +55,7 @@ function choices(model) {
   const button = h("button", { type: "button", class: "fac-act", onclick: check, hidden: !several, disabled: true }, "Check");
 
   function clear() {
+    if (!several && rows.some((row) => row.input.checked && judged(row.why))) return; // a press was the answer, and is told already
     ready();
     result.textContent = "";
     result.classList.remove("fac-hear");
@@ -74,10 +83,10 @@ function choices(model) {
       row.why.replaceChildren();
       row.tried ||= row.input.checked;
       row.node.classList.toggle("fac-tried", row.tried && !row.input.checked && !row.option.right);
-      if (row.input.checked) row.why.append(verdict(row.option.right, rich(row.option.explanation), !several && !row.option.right && " Try another."));
+      if (row.input.checked) row.why.append(...bar(row.option), verdict(row.option.right, rich(row.option.explanation), !several && !row.option.right && " Try another."));
     }
     const done = rows.every((row) => row.option.right === row.input.checked); // then the others say why they are not it
-    for (const row of rows) if (done && !row.input.checked && row.option.explanation) row.why.append(h("div", { class: "fac-also fac-soft" }, row.tried ? "You tried this. " : "Why not: ", rich(row.option.explanation)));
+    for (const row of rows) if (done && !row.input.checked && row.option.explanation) row.why.append(...bar(row.option), h("div", { class: "fac-also fac-soft" }, row.tried ? "You tried this. " : "Why not: ", rich(row.option.explanation)));
     how.textContent = done ? (model.get("tries") > 1 ? `Right, after ${model.get("tries")} tries.` : "Right, at the first try.") : HINT;
     const missed = rows.filter((row) => row.option.right && !row.input.checked).length;
     if (missed === 0 && chosen.every((row) => row.option.right)) result.textContent = several ? "All right, and all of them." : "";

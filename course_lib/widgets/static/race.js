@@ -22,6 +22,7 @@ function render({ model, el }) {
     clock = get("at") * race.end;
     over.setAttribute("viewBox", `0 0 ${race.box.width} ${race.box.height}`);
     stage.style.height = `${race.box.height}px`;
+    [seekBar, play].forEach((node, i) => (node.style.top = `${race.box.low + (i ? SEEK + 1.7 * race.box.fs : 0)}px`)); // right under the tapes, the slider as long as they are
     stage.style.setProperty("--fac-size", `${race.box.fs}px`);
     patch(over, [...race.lanes.flatMap(frame), ...tapeScale(text, race)], held);
     plant();
@@ -138,7 +139,7 @@ function render({ model, el }) {
         const many = times < 10 ? Number(times.toFixed(1)) : short(times, 3);
         write(node, !clock || t === "o" || (t === "s" && times < 0.05) ? "" : t === "s" ? `${many} of ${lane.trips} trips` : `${many} ×`);
       }
-      write(lane.timesText, clock ? `read so far${Object.values(lane.wear).some((times) => times > 1) ? "; a stripe: once more" : ""}` : `N = ${race.box.n}, d = ${race.box.d}, ${b()} bytes each`);
+      write(lane.timesText, clock ? `read so far${Object.values(lane.wear).some((times) => times > 1) ? `; a stripe: ${lane.name === "naive" ? "one trip" : "once"} more` : ""}` : `N = ${race.box.n}, d = ${race.box.d}, ${b()} bytes each`);
       if (lane.slotText) write(lane.slotText, lane.current?.tensor.toUpperCase() ?? "");
       if (lane.deskText) write(lane.deskText, lane.name === "naive" && lane.current ? `a tile of ${lane.current.tensor.toUpperCase()}` : "");
     }
@@ -242,7 +243,9 @@ function render({ model, el }) {
     h("div", { class: "fac-row" }, h("button", { type: "button", onclick: () => step(-1) }, "◀ Step"), h("button", { type: "button", onclick: () => step(1) }, "Step ▶"), speed.row, gpus.row, mine(causal.row), mine(decode.row), caches.row),
     h("div", { class: "fac-fields" }, mine(fields.block_q.node), mine(fields.block_k.node), fields.at_once.node, mine(fields.d.node), flagField.node), rate);
   for (const trait of ["block_q", "block_k"]) fields[trait].node.querySelector("input[type=text]").setAttribute("aria-label", fields[trait].node.textContent), fields[trait].node.querySelector("label").replaceChildren("B", h("sub", {}, trait.at(-1)), `, rows of a ${trait.at(-1).toUpperCase()} tile`);
-  root(model, el, head, stage, words, part("race-tape", h("div", { class: "fac-row fac-race-play" }, button, h("label", { class: "fac-race-time" }, h("span", {}, "bytes moved"), seekBar), mine(fields.n.node))), rest, voice.node);
+  const play = part("race-tape", h("div", { class: "fac-row fac-race-play" }, button, mine(fields.n.node)));
+  stage.append(seekBar, play);
+  root(model, el, head, stage, words, rest, voice.node);
 
   function follow() {
     for (const f of [...Object.values(fields), flagField]) f.follow();

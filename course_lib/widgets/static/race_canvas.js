@@ -1,6 +1,7 @@
 // The Race's canvas: what lies where, every area at one scale, and the tiles that move; words and handles: race.js.
 
 const colourOf = (tensor) => COLOUR[isScore(tensor) ? "s" : tensor] ?? COLOUR.other;
+const SEEK = 22; // pixels: the slider below the tapes
 const ease = (u) => (u < 0.5 ? 2 * u * u : 1 - 2 * (1 - u) ** 2);
 
 /** L2 as a band: its width is its capacity. */
@@ -101,7 +102,7 @@ function raceCanvas(get) {
     const H = Math.min(big ? (caches ? 180 : 350) : count === 1 ? 300 : stacked ? 106 : caches ? 225 : 228, (lw - 11.6 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base, wear = 2.1 * fs;
     const headH = (caches ? 3.4 : 2.3) * fs, panelH = H + 4.8 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 2.5 * fs);
     const tape = 1.8 * fs, thin = caches ? 0.65 * fs : 0, rows = stacked ? count : 1, tops = rows * (laneH + 0.6 * fs) + 0.2 * fs;
-    const first = stacked && count > 1, each = tape + (caches ? thin + 1.9 * fs : 0.2 * fs), tapes = first ? count * each + 1.8 * fs + 3.5 * fs + 2 * fs : 0; // on a phone the question's tapes come first
+    const first = stacked && count > 1, each = tape + (caches ? thin + 1.9 * fs : 0.2 * fs), under = SEEK + 5.7 * fs, tapes = first ? count * each + 5.7 * fs + under : 0; // below the tapes their slider, its scale and Play; on a phone they come first
     let y = first ? 0 : tops;
     race.lanes.forEach((lane, i) => {
       lane.x = stacked ? 0 : i * (lw + gap);
@@ -126,7 +127,7 @@ function raceCanvas(get) {
         x += w + free + gaps[t];
       }
     });
-    race.box = { width, stacked, fs, lw, tw, n, d, base, scale, H, panelH, wear, deskH, tape, thin, low: y, pixels: Math.min(2, devicePixelRatio || 1), zoom: H / 512, height: first ? tapes + tops - 0.8 * fs : y + 1.5 * fs };
+    race.box = { width, stacked, fs, lw, tw, n, d, base, scale, H, panelH, wear, deskH, tape, thin, low: y, pixels: Math.min(2, devicePixelRatio || 1), zoom: H / 512, height: first ? tapes + tops - 0.8 * fs : y + under };
   }
   const wall = () => ((chip().shared / b()) * race.box.zoom ** 2) / race.box.deskH;
   const slot = (rows, cols) => (rows * cols * race.box.zoom ** 2) / race.box.deskH;
@@ -187,7 +188,11 @@ function raceCanvas(get) {
     if (e.kind === "store") {
       if (t === "s") laid.clearRect(p.x, p.y, p.w, p.h);
       paint(laid, e.tensor, p.x, p.y, p.w, p.h);
-    } else if (t !== "s") { // a lamella for each time that a row is read again
+    }
+    if (t === "s") { // one for each trip of S and P after the first, at their right edge; a tile fills its share of the rows
+      const { x, w } = lane.at.s, n = get("n"), key = ["s", ...e.rows, ...e.cols].join(), trip = (lane.wear[key] = (lane.wear[key] ?? 0) + 1), pitch = Math.min(5, (lane.x + race.box.lw - x - w - 4) / (lane.trips - 1));
+      if (trip > 1) paint(laid, e.tensor, x + w + 1.5 + (trip - 2) * pitch, p.y + (p.h * e.cols[0]) / n, 0.78 * pitch, Math.max(0.5, (p.h * lengthOf(e.cols)) / n));
+    } else if (e.kind === "load") { // a lamella for each time that a row is read again
       const key = t + e.rows[0], again = (lane.wear[key] ??= 0), most = race.box.wear, pitch = Math.min(5, most / Math.max(1, Math.ceil(get("n") / get("block_q")) - 1));
       lane.wear[key] += 1;
       if (!again) {

@@ -132,8 +132,8 @@ function tapeScale(text, { box: { fs, tw, low }, axis, lanes }) {
   return [...Array(Math.ceil(most)).keys()].flatMap((i) => {
     const at = (i * step) / axis, x = at * tw;
     return [
-      v("path", { class: "fac-race-tick", d: at < 1 ? `M${x} ${low}v4` : "" }),
-      text(x, low + 1.2 * fs, "fac-race-soft", at >= 1 ? "" : i ? bytesText(i * step) : "0", { "text-anchor": !i ? "start" : x > tw - 2 * fs ? "end" : "middle" }),
+      v("path", { class: "fac-race-tick", d: at < 1 ? `M${x} ${low + SEEK - 2}v4` : "" }),
+      text(x, low + SEEK + 1.15 * fs, "fac-race-soft", at >= 1 ? "" : i ? bytesText(i * step) : "0 bytes", { "text-anchor": !i ? "start" : x > tw - 2 * fs ? "end" : "middle" }),
     ];
   });
 }
@@ -219,9 +219,10 @@ function judge(race, lane, mark, over, title) {
 
 /** The name of S's corner, on a plate: inside S, or right of a small one, where room is. */
 function cornerName(text, over, { box }, S, lane) {
-  const { fs } = box, right = lane.x + box.lw - S.x - S.w - 1.2 * fs, inside = S.w - 1.4 * fs >= right, low = S.h < 3 * fs ? 2.4 : -0.8; // one row of S has no inside
+  const { fs } = box, past = 16, // for the stripes
+     right = lane.x + box.lw - S.x - S.w - 1.2 * fs - past, inside = S.w - 1.4 * fs >= right, low = S.h < 3 * fs ? 2.4 : -0.8; // one row of S has no inside
   const says = handleSays(over, "n", Math.max(S.w - 1.4 * fs, right), `N = ${box.n}`, `N ${box.n}`), w = wide(says, 0.8 * fs) + 0.8 * fs;
-  const x = S.x + S.w + (inside ? -0.9 : 0.8) * fs, y = S.y + S.h + (inside ? low : 0.3) * fs;
+  const x = S.x + S.w + (inside ? -0.9 * fs : 0.8 * fs + past), y = S.y + S.h + (inside ? low : 0.3) * fs;
   return [v("rect", { class: "fac-tag", x: x - (inside ? w - 0.4 * fs : 0.4 * fs), y: y - 1.05 * fs, width: says ? w : 0, height: 1.4 * fs, rx: 4 }), text(x, y, "fac-t-hand fac-race-pill", says, { "text-anchor": inside ? "end" : "start", "data-names": "n" })];
 }
 

@@ -45,7 +45,7 @@ function render({ model, el }) {
   const layers = [s("g"), s("g")], [under, over] = layers.map(scene);
   const picture = stage(model, "roofline-plot", drawPlot, ...layers);
   const words = h("p", { class: "fac-finding" }), note = h("p", { class: "fac-stage-words" }), voice = announcer();
-  let axes = null;
+  let axes = null, whole_ = null; // what is seen, and all of it
   root(model, el, words, picture.node, note, h("div", { class: "fac-fields" }, view.fields.map((name) => fields[name].node), gpu.row),
     more("the other sizes", h("div", { class: "fac-fields" }, ["n", "heads", "kv_heads", "batch", "d"].filter((name) => !view.fields.includes(name)).map((name) => fields[name].node))), voice.node);
 
@@ -65,13 +65,15 @@ function render({ model, el }) {
       return { ...p, x, y: attainable(x, chip) };
     });
     const here = (m) => m.n === now.n && m.gpu === get("gpu"), marks = get("marks").filter(here);
-    write(points, marks, ridge, chip);
+    tell(points, marks, ridge, chip);
 
     const xs = points.map((p) => Math.log2(p.x)), ys = points.map((p) => Math.log10(p.y));
-    const bound = (m) => attainable(m.loads, chip); // what was measured has the picture to itself, and near
-    if (marks.length) axes = { left: Math.floor(Math.min(...marks.map((m) => (m.loads ? Math.log2(m.loads) - 0.4 : Math.log2(m.intensity) - (width < ROOFS ? 1.2 : 2))))), right: Math.ceil(Math.max(Math.log2(ridge) + 1, ...marks.map((m) => Math.log2(m.intensity) + (!m.loads ? 1 : width < ROOFS ? 2.6 : 2)))), low: Math.log10(round125(Math.min(...marks.map((m) => Math.min(m.tflops, m.loads ? bound(m) : Infinity))) / 2)), high: Math.log10(chip.tflops_half) + 0.12 };
-    else if (!axes || !picture.svg.facHeld) axes = { left: Math.floor(Math.min(-1, ...xs)), right: Math.ceil(Math.max(14, ...xs)), low: Math.floor(Math.min(0, ...ys)), high: Math.log10(chip.tflops_half) + 0.12 };
-    const { left, right, low, high } = axes, from = 2.7 * fs, top = 2.3 * fs, floor = top + Math.max((width < ROOFS ? (marks.length ? 27 : 20) : marks.length ? 21 : 17) * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
+    const bound = (m) => attainable(m.loads, chip); // One window for all, so that the roof keeps its shape; only where loads and bytes of HBM are compared, and on a phone, is it too small. Then a map shows what part is seen.
+    const zoomed = marks.some((m) => m.loads) || (marks.length > 0 && width < ROOFS), whole = { left: Math.floor(Math.min(-1, ...xs)), right: Math.ceil(Math.max(14, ...xs)), low: Math.floor(Math.min(0, ...ys)), high: Math.log10(chip.tflops_half) + 0.12 };
+    if (zoomed) axes = { left: Math.floor(Math.min(...marks.map((m) => (m.loads ? Math.log2(m.loads) - 0.4 : Math.log2(m.intensity) - (width < ROOFS ? 1.2 : 2))))), right: Math.ceil(Math.max(Math.log2(ridge) + 1, ...marks.map((m) => Math.log2(m.intensity) + (!m.loads ? 1 : width < ROOFS ? 2.6 : 2)))), low: Math.log10(round125(Math.min(...marks.map((m) => Math.min(m.tflops, m.loads ? bound(m) : Infinity))) / 2)), high: Math.log10(chip.tflops_half) + 0.12 };
+    else if (!axes || !picture.svg.facHeld) axes = whole;
+    whole_ = whole;
+    const { left, right, low, high } = axes, from = 2.7 * fs, top = 2.3 * fs, floor = top + Math.max((width < ROOFS ? (zoomed ? 27 : 20) : zoomed ? 21 : 17) * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
     const X = (v) => from + ((end - from) * (Math.log2(v) - left)) / (right - left);
     const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
@@ -102,11 +104,29 @@ function render({ model, el }) {
       if (dial) stops(add, points, { X, Y, fs, ridge, chip });
       else if (!marks.length) add("bar", "polyline", { class: "fac-roof-bar", points: roof(least, most) }, "flash lies between its two bounds");
       free.forEach((p) => held.includes(p) || add(`point ${p.label}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.55 * fs}v${1.1 * fs}` }));
+      if (zoomed) overview(add, { ...whole, right: Math.max(whole.right, right) }, axes, { chip, ridge, width, from, top, floor, end, fs });
       if (marks.length) measured(add, marks, { X, Y, fs, long, chip, ridge, from, end });
       name(add, free, { X, Y, fs, ridge, width, from, end, slope });
       knobs.forEach(([trait, i]) => hold(add, trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x)));
     });
     return floor + (marks.length ? 4.2 : 2.9) * fs;
+  }
+
+  /** The whole window, small, and what part of it the picture shows. */
+  function overview(add, { left, right, low, high }, seen, { chip, ridge, width, from, top, floor, end, fs }) {
+    const w = Math.min(11 * fs, 0.19 * width), tall = 0.42 * w, [x0, y0] = width < ROOFS ? [from + 0.4 * fs, top + 1.4 * fs] : [end - w - 0.4 * fs, floor - tall - 0.5 * fs]; // where nothing else stands
+    const X = (p) => x0 + (w * (p - left)) / (right - left), Y = (p) => y0 + (tall * (high - p)) / (high - low), roof = [left, Math.log2(ridge), right].map((p) => `${X(p)},${Y(Math.max(low, Math.log10(attainable(2 ** p, chip))))}`);
+    add("map", "rect", { class: "fac-roof-map", x: x0, y: y0, width: w, height: tall });
+    add("map roof", "polyline", { class: "fac-roof-map-line", points: roof.join(" ") });
+    add("map seen", "rect", { class: "fac-roof-seen", x: X(seen.left), y: Y(seen.high), width: X(seen.right) - X(seen.left), height: Y(seen.low) - Y(seen.high) }, `seen: ${short(2 ** seen.left, 3)} to ${count(2 ** seen.right)} FLOP/byte`);
+    add("map says", "text", { class: "fac-t-soft", x: x0, y: y0 - 0.4 * fs }, width < ROOMY ? "zoomed in" : "zoomed in: the part seen");
+  }
+
+  /** A share of the roof as a part of a bar, linear: on the axis it is a difference of logarithms. */
+  function portion(add, m, share, x, y, fs, long) {
+    const w = (long ? 8 : 5.5) * fs, tall = 0.42 * fs;
+    add(`share ${m.label} all`, "rect", { class: "fac-roof-share", x, y, width: w, height: tall });
+    add(`share ${m.label} part`, "rect", { class: `fac-roof-part fac-roof-of-${meant(m)}`, x, y, width: w * share, height: tall }, `${Math.round(100 * share)} %`);
   }
 
   /** What was measured: its speed up, the bytes that HBM moved across; what is missing to its roof, or what it would be if every load went to HBM. */
@@ -115,11 +135,11 @@ function render({ model, el }) {
     const unit = long ? " TFLOP/s" : "", edges = {};
     for (const m of [...marks].sort((a, b) => b.tflops - a.tflops)) {
       const [x, y] = [X(m.intensity), Y(m.tflops)], roof = attainable(m.intensity, chip), flat = m.intensity >= ridge, key = m.label, colour = `fac-roof-${meant(m)}`;
-      const share = `${Math.round((100 * m.tflops) / roof)} % of ${short(roof, 3)}`, title = long ? m.label : m.label.replace(/, measured$/, "").replace(/^(rung \d+),.*/, "$1");
+      const share = `${Math.round((100 * m.tflops) / roof)} % of ${short(roof, 3)}`, title = long ? m.label : first(m);
       const write = (id, lines, at, anchor, row) => lines.forEach(([text, cls], j) => add(`${id} ${key} ${j}`, "text", { class: cls, x: at, y: row + (0.3 + LINE * j) * fs, "text-anchor": anchor }, text));
-      const clear = (side, row, lines) => { // names of one side stand one below another
+      const clear = (side, row, lines, more = 0) => { // names of one side stand one below another
         const free = Math.max(row, edges[side] ?? 0);
-        edges[side] = free + LINE * lines.length * fs;
+        edges[side] = free + (LINE * lines.length + more) * fs;
         return free;
       };
       if (m.loads) { // along: as many times fewer bytes; then up, or down, to the speed that was timed
@@ -132,12 +152,15 @@ function render({ model, el }) {
         const free = X(ridge) - left - 0.2 * fs, fits = [`${most} TFLOP/s`, most].map((text) => wide(text, 0.9 * fs) < free), room = left - from > wide(most, fs); // below the slope where it does not cross the ridge's line, else above it
         const above = long ? !fits[0] : room || !fits[1], rows = long || (!above && fits[0]) ? [`${most} TFLOP/s`] : !above || room ? [most, "TFLOP/s"] : ["at most", most.slice(8), "TFLOP/s"];
         write("most", rows.map((text) => [text, small]), left + (above ? -0.8 : 0.2) * fs, above ? "end" : "start", low + (above ? (long ? -0.7 : 1.2 - LINE * rows.length) : long ? 1.3 : 2.3) * fs);
-        write("name", lines, x + 1.1 * fs, "start", clear("right", y, lines));
+        const row = clear("right", y, lines, 0.9);
+        write("name", lines, x + 1.1 * fs, "start", row);
+        portion(add, m, m.tflops / roof, x + 1.1 * fs, row + (0.75 + 2 * LINE) * fs, fs, long);
       } else {
         const lines = [[`${title}: ${short(m.tflops, 3)} TFLOP/s`, bold], [`at ${short(m.intensity, 3)} FLOP/byte`, small]];
         const at = flat ? Math.min(x + 0.6 * fs, end) : Math.min(x - 0.6 * fs, X(ridge) - 0.6 * fs - Math.max(...lines.map(([text]) => wide(text, (long ? 1 : 0.92) * fs)))), up = Y(roof);
         add(`gap ${key}`, "path", { class: `fac-roof-gap ${colour}`, d: `M${x} ${y}V${up}` }, share);
-        write("share", [[`${share}${unit}`, bold]], x + (flat ? -0.8 : 0.8) * fs, flat ? "end" : "start", (y + up) / 2);
+        write("share", [[`${share}${unit}`, bold]], x + (flat ? -0.8 : 0.8) * fs, flat ? "end" : "start", (y + up) / 2 - 0.35 * fs);
+        portion(add, m, m.tflops / roof, flat ? x - (long ? 8.8 : 6.3) * fs : x + 0.8 * fs, (y + up) / 2 + 0.3 * fs, fs, long);
         write("name", lines, at, flat ? "end" : "start", clear(flat, y + 1.5 * fs, lines));
       }
       add(`mark ${key}`, "path", { class: `fac-measured fac-roof-of-${meant(m)}`, d: diamond(x, y, 0.62 * fs) }, m.label);
@@ -162,7 +185,7 @@ function render({ model, el }) {
     }
     add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, `FLOP per byte (log${view === VIEWS.dial ? `, ${get("n")} keys` : ""}): more reuse of each byte →`);
     if (marks.length) add("flops", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 3.8 * fs, "text-anchor": "middle" }, `${marks.length > 1 ? "each does" : "it does"} 4 × ${get("heads") * get("batch")} heads × ${get("n")}² × ${get("d")} = ${short(flops() / 1e12, 3)} TFLOP`);
-    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log${marks.length ? `, from ${Math.round(10 ** low)}); ◆ measured${marks.some((m) => m.loads) ? ", ◇ if every load went to HBM" : ` at N = ${get("n")}`}` : view === VIEWS.dial ? "); each ●: twice the queries" : "), at most"}`);
+    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log${marks.length ? `${axes === whole_ ? "" : ", zoomed in"}); ◆ measured${marks.some((m) => m.loads) ? ", ◇ if every load went to HBM" : ` at N = ${get("n")}`}` : view === VIEWS.dial ? "); each ●: twice the queries" : "), at most"}`);
   }
 
   /** How far the handle is from the ridge, along the axis. */
@@ -262,23 +285,26 @@ function render({ model, el }) {
   /** FLOPs of attention without a mask, and the GB that are moved with so many of them for each byte. */
   const flops = () => 4 * get("heads") * get("batch") * get("n") ** 2 * get("d"), gb = (intensity) => flops() / intensity / 1e9;
 
+  /** A mark in few words: what it is, "the fastest", if its name says so. */
+  const first = (m) => /, (the .+)/.exec(m.label)?.[1] ?? m.label.split(",")[0];
+
   /** Whose colour a mark has: what its name says. */
   const meant = (m) => (m.loads || /flash|fused/.test(m.label) ? "flash" : /naive|eager/.test(m.label) ? "naive" : "other");
 
-  function write(points, marks, ridge, chip) {
+  function tell(points, marks, ridge, chip) {
     const most = short(100 * Math.min(1, points[1].x / ridge), 2), queries = Math.min(get("queries"), get("n")), many = `${queries} quer${queries === 1 ? "y" : "ies"}`;
     const one = `${/^[AFHLMNRSX]/.test(get("gpu")) ? "an" : "a"} ${get("gpu")}`, elsewhere = get("marks").filter((m) => !marks.includes(m));
     const roofs = marks.map((m) => (m.intensity < ridge ? "memory's" : "arithmetic's")); // each has its share of the roof above it
-    const alone = roofs.every((r) => r === roofs[0]), ranked = marks.map((m, i) => ({ m, of: roofs[i] })).sort((a, b) => b.m.tflops - a.m.tflops), first = (m) => m.label.split(",")[0], capital = (text) => text[0].toUpperCase() + text.slice(1);
+    const alone = roofs.every((r) => r === roofs[0]), ranked = marks.map((m, i) => ({ m, of: roofs[i] })).sort((a, b) => b.m.tflops - a.m.tflops), capital = (text) => text[0].toUpperCase() + text.slice(1);
     const shares = ranked.map(({ m, of }) => `${first(m)} at ${Math.round((100 * m.tflops) / attainable(m.intensity, chip))}\u00a0%${alone ? "" : ` of ${of}`}`).join(", ");
     const fast = ranked[0]?.m, slow = ranked.at(-1)?.m, crossed = slow?.loads < fast?.loads && slow.intensity > fast.intensity; // loads more, and HBM moves less
-    words.textContent = view === VIEWS.dial
+    write(words, view === VIEWS.dial
       ? points[1].x >= ridge ? `With ${many} per request ${one} can reach its peak: arithmetic sets the pace.` : `With ${many} per request ${one} reaches at most ${most} % of its peak.`
       : crossed ? `${first(fast)} moves ${short(slow.intensity / fast.intensity, 2)} × the HBM bytes of ${first(slow)}, and yet is ${short(fast.tflops / slow.tflops, 2)} × as fast.`.replace(/^./, capital)
       : marks.length ? `${marks.length > 1 ? (alone ? `Below ${roofs[0]} roof` : "Each below its roof") : `Below ${roofs[0]} roof`}: ${shares}.`
-      : `To stay busy ${one} needs ${short(ridge, 3)} FLOP for each byte: naive has ${count(points[1].x)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`;
+      : `To stay busy ${one} needs ${short(ridge, 3)} FLOP for each byte: naive has ${count(points[1].x)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`);
     const least = points[LEAST]?.x, under = marks.filter((m) => view === VIEWS.kernels && m.intensity > least).map((m) => `${capital(first(m))}: ${short(gb(m.intensity), 3)} GB were counted, less than one pass over Q, K, V and O (${short(gb(least), 3)} GB), hence over ${count(least)} FLOP/byte. `);
-    note.textContent = under.join("") + (elsewhere.length ? `◆ Measured at ${[...new Set(elsewhere.map((m) => `N = ${m.n}${m.gpu === get("gpu") ? "" : ` on ${m.gpu}`}`))].join(", ")}${marks.length ? " too" : ""}: move there.` : "");
+    write(note, under.join("") + (elsewhere.length ? `◆ Measured at ${[...new Set(elsewhere.map((m) => `N = ${m.n}${m.gpu === get("gpu") ? "" : ` on ${m.gpu}`}`))].join(", ")}${marks.length ? " too" : ""}: move there.` : ""));
     picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured${m.loads ? `, ${Math.round(m.intensity / m.loads)} times fewer bytes from HBM (${short(gb(m.intensity), 3)} GB) than it loads (${short(gb(m.loads), 3)} GB)` : ""}.`).join(" ")}`);
   }
 

@@ -16,7 +16,7 @@ function render({ model, el }) {
   });
   const layer = s("g"), lanes = scene(layer), picture = stage(model, "server-lanes", drawPicture, layer);
   const voice = announcer(), rest = h("table", { class: "fac-server-rest" });
-  const marks = key(["fac-server-full", "rows that are needed"], ["fac-key-waste", "held, but empty"]);
+  const marks = key(["fac-server-full", "rows that are needed"], ["fac-key-waste", "held, but empty"], ["fac-server-queue", "requests that wait"]);
   marks.append(h("span", { class: "fac-soft" }, "Simulated by a cost model of an H100, not measured."));
   const fold = more("waits, steps, who is thrown out", h("div", { class: "fac-server-scroll" }, rest), h("p", { class: "fac-soft" }, "Thrown out: the pool was full, so the youngest request gave its pages back and starts again later."));
   const tell = unfolded(fold, drawRest);
@@ -48,14 +48,14 @@ function render({ model, el }) {
   /** Lanes of one clock; their height is the pool, whose line is dragged. */
   function drawPicture(width, fs) {
     const all = runs(), slowest = Math.max(...all.map(([, run]) => run.seconds)), rows = get("pages") * data.page_size, narrow = width < 700, tight = width < 440;
-    const left = 1, across = width - left - (narrow ? 0.6 * fs : 18.5 * fs), tall = (get("presenter") ? 4.6 : 5.5) * fs, head = (narrow ? 3.9 : 2.8) * fs;
-    const each = head + tall + (tight ? 5.9 : narrow ? 4.1 : 2.2) * fs;
+    const left = 1, across = width - left - (narrow ? 0.6 * fs : 18.5 * fs), room = get("presenter"), tall = (room ? 2.6 : 4.4) * fs, queue = (room ? 1.2 : 1.6) * fs, trace = 1.3 * fs, most = Math.max(1, ...all.flatMap(([, run]) => run.waiting)), head = (narrow ? 3.9 : 2.8) * fs;
+    const each = head + tall + queue + trace + (tight ? 5.7 : narrow ? 3.9 : room ? 1.4 : 1.9) * fs;
     const speeds = all.map(([, run]) => run.speed), gain = short(Math.max(...speeds) / Math.min(...speeds), 2); // of the fastest over the slowest
     const asked = [`${data.requests} requests${tight ? "" : ` of up to ${get("prompt")} + ${data.answer} tokens`}, one every ${get("every")} ms`, `a pool of ${rows} rows, each a token's K and V`];
     const [[first, fast], [last, slow]] = [Math.max, Math.min].map((most) => all.find(([, run]) => run.speed === most(...speeds)));
     const [waste, unit] = data.facts[SHOWN[1]], reason = `with ${fast[waste]}${unit} of the held rows empty, not ${slow[waste]}${unit}`;
     const whole = `${first[0].toUpperCase()}${first.slice(1)}: ${gain} × ${last}'s speed`, title = wide(whole, fs) < width ? whole : `Same memory, ${gain} × the speed`, large = !tight && wide(title, 1.4 * fs) < width, one = wide(`${title}, ${reason}`, 1.25 * fs) < width; // with its reason in one line or in two
-    const under = one ? 0 : 1.35 * fs, above = (narrow ? 4.2 : 3) * fs + under, bottom = above + all.length * each;
+    const under = one ? 0 : 1.35 * fs, above = (narrow ? 4.2 : 3) * fs + under, bottom = above + all.length * each + 1.1 * fs;
     picture.svg.setAttribute("aria-label", `The memory of a server over ${slowest} seconds, ${rows} rows, a lane for each policy. ${all.map(([name, run]) => `${name}: ${facts(run).map((fact) => fact.join(" ")).join(", ")}`).join(". ")}.`);
     lanes((add) => {
       add("title", "text", { class: large ? "fac-t-big" : "fac-t-name", x: 1, y: 1.15 * fs }, gain === "1" ? "Same memory, same speed" : one ? `${title}, ${reason}` : title);
@@ -65,14 +65,20 @@ function render({ model, el }) {
         const y = above + i * each + head, what = data.policies[name].map((text) => text.replace("{most}", get("prompt") + data.answer));
         add(`name ${name}`, "text", { class: "fac-t-name", x: 1, y: y - head + 1.1 * fs }, name);
         lines(add, `what ${name}`, what, 1, y - head + 2.25 * fs, fs, narrow);
+        drawQueue(add, name, run, most, { x: left, came: left + (across * run.last[0]) / slowest, y: y + tall, across: (across * run.seconds) / slowest, queue, fs });
         drawLane(add, name, run, { x: left, y, across: (across * run.seconds) / slowest, full: across, tall });
         const says = `${width < 360 ? "done" : `all ${data.requests} answered`} after ${short(run.seconds, 3)} s`, end = left + (across * run.seconds) / slowest, long = wide(says, 0.87 * fs), fits = end - left > long + fs;
-        add(`end ${name}`, "path", { class: "fac-axis-strong", d: `M${end.toFixed(1)} ${y + tall}v${1.3 * fs}` });
-        add(`ended ${name}`, "text", { class: "fac-t-small fac-t-name", x: fits ? end - 0.4 * fs : end + 0.4 * fs, y: y + tall + 1.15 * fs, "text-anchor": fits ? "end" : "start" }, says);
-        if (narrow) drawFacts(add, name, run, 1, y + tall + 3 * fs, !tight, fs);
+        add(`end ${name}`, "path", { class: "fac-axis-strong", d: `M${end.toFixed(1)} ${y + tall}v${queue + trace + 1.1 * fs}` });
+        add(`ended ${name}`, "text", { class: "fac-t-small fac-t-name", x: fits ? end - 0.4 * fs : end + 0.4 * fs, y: y + tall + queue + trace + 0.95 * fs, "text-anchor": fits ? "end" : "start" }, says);
+        drawLast(add, name, run, { left, second: across / slowest, y: y + tall + queue + 0.65 * trace, right: left + across, fs, tight });
+        if (narrow) drawFacts(add, name, run, 1, y + tall + queue + trace + 2.7 * fs, !tight, fs);
         else drawFacts(add, name, run, left + across + 1.6 * fs, y + 1.6 * fs, false, fs);
       });
-      nameAreas(add, all[0][1], { left, across, slowest, tall, fs, top: above + head });
+      const came = all[0][1].last[0], at = left + (across * came) / slowest, said = `last request comes, ${short(came, 3)} s`, before = at + wide(said, 0.87 * fs) > width;
+      add("came", "path", { class: "fac-server-came", d: all.map((_, i) => `M${at.toFixed(1)} ${above + i * each + head}v${tall + queue + trace}`).join("") + `M${at.toFixed(1)} ${bottom - 1.3 * fs}V${bottom}` });
+      add("came says", "text", { class: "fac-t-small fac-t-name", x: at + (before ? -0.4 : 0.4) * fs, y: bottom - 0.45 * fs, "text-anchor": before ? "end" : "start" }, said);
+      const coach = firstCoach(add, all[0], { left, across, slowest, tall, rows, fs, top: above + head });
+      nameAreas(add, all[0][1], coach, { left, across, slowest, tall, fs, top: above + head });
       drawPool(add, rows, { x: left + across, y: above + head, fs, says: tight ? "" : `${narrow ? "" : "pool: "}${rows} rows, drag` });
       add("time", "path", { class: "fac-axis-strong", d: `M${left} ${bottom}h${across}` });
       const every = [0.1, 0.2, 0.5, 1, 2, 5].find((step) => slowest / step <= 7) ?? 10;
@@ -119,10 +125,39 @@ function render({ model, el }) {
     add(`pool ${name}`, "path", { class: "fac-server-pool", d: `M${x} ${y}h${full}` });
   }
 
+  /** Who waits, below the lane: it hangs from the floor, to one scale in all lanes. */
+  function drawQueue(add, name, run, most, { x, came, y, across, queue, fs }) {
+    const wide_ = across / run.waiting.length, long = Math.max(...run.waiting), peak = run.waiting.indexOf(long), low = (many) => (y + (0.95 * queue * many) / most).toFixed(1);
+    add(`queue ${name}`, "path", { class: "fac-server-queue", d: `M${x} ${y}${run.waiting.map((many, i) => `V${low(many)}H${(x + (i + 1) * wide_).toFixed(1)}`).join("")}V${y}Z` }, "requests that wait");
+    const says = `${long} wait`, half = wide(says, 0.87 * fs) / 2 + 0.4 * fs, at = Math.max(x + half, x + (peak + 0.5) * wide_);
+    if (long) add(`queued ${name}`, "text", { class: "fac-t-small", x: Math.abs(at - came) < half ? came + half : at, y: y + Math.min(0.62, (0.95 * long) / most + 0.62) * queue + 0.2 * fs, "text-anchor": "middle" }, says);
+  }
+
+  /** The last request to come, traced: it waits, then it is answered. */
+  function drawLast(add, name, run, { left, second, y, right, fs, tight }) {
+    const [came, first, ended] = run.last.map((t) => left + t * second), [, waited, answered] = run.last.map((t, i) => t - run.last[Math.max(0, i - 1)]);
+    add(`waits ${name}`, "path", { class: "fac-server-waits", d: `M${came} ${y}H${first}` });
+    add(`runs ${name}`, "path", { class: "fac-server-runs", d: `M${first} ${y}H${Math.max(ended, first + 2)}` }, `answered in ${short(answered, 2)} s`);
+    add(`comes ${name}`, "circle", { class: "fac-server-dot", cx: came, cy: y, r: 3.5 });
+    const says = `${tight ? "waits" : "the last one waits"} ${short(waited, 2)} s`, long = wide(says, 0.87 * fs), within = first - came > long + fs;
+    if (within) add(`break ${name}`, "rect", { class: "fac-server-ground", x: (came + first - 0.95 * long) / 2, y: y - 0.5 * fs, width: 0.95 * long, height: fs });
+    add(`last ${name}`, "text", { class: "fac-t-small fac-t-name", x: within ? (came + first) / 2 : Math.min(ended + 0.5 * fs, right - long), y: y + 0.3 * fs, "text-anchor": within ? "middle" : "start" }, says);
+  }
+
+  /** Where the first step began with few: held rows are few for a while, though nobody may get on. Returns from where to where it is said. */
+  function firstCoach(add, [name, run], { left, across, slowest, tall, rows, fs, top }) {
+    const bins = run.held.findIndex((held) => held > run.held[0]), at = left + (bins * across * run.seconds) / slowest / run.held.length;
+    if (name !== "static batching" || bins < 2 || run.held[0] > 60) return [Infinity, -Infinity];
+    const rows_ = Math.round((run.held[0] * rows) / 100), texts = [`← the first coach left with ${run.aboard} aboard: ${rows_} rows`, `← left with ${run.aboard} aboard`];
+    const says = texts.find((text) => wide(text, 0.87 * fs) < 0.4 * across) ?? texts[1], long = wide(says, 0.87 * fs) + 0.5 * fs;
+    chip(add, "coach", says, at + long / 2 + 0.3 * fs, top + ((100 - run.held[bins]) / 100) * tall + 0.75 * fs, fs);
+    return [at, at + long + 0.6 * fs];
+  }
+
   /** What the two areas of the first lane are: what is empty, on itself; what is needed, right above it. */
-  function nameAreas(add, run, { left, across, slowest, tall, fs, top }) {
+  function nameAreas(add, run, [from_, to_], { left, across, slowest, tall, fs, top }) {
     const count = run.held.length, each = (across * run.seconds) / slowest / count;
-    let taken = [Infinity, -Infinity];
+    let taken = [Math.floor((from_ - left) / each), Math.ceil((to_ - left) / each)];
     ["held, but empty", "↓ rows that are needed"].forEach((text, needed) => {
       const bins = Math.ceil((wide(text, 0.87 * fs) + 1.2 * fs) / each);
       let best = { high: 0 };

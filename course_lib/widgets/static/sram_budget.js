@@ -8,6 +8,7 @@ export function bufferBytes(terms, values) {
 
 const sum = (bytes) => Object.values(bytes).reduce((a, b) => a + b, 0);
 
+const LONGEST = 64; // rows of Q: where the bar of the reads is as long as it can be
 const TILE = 16; // rows: tensor cores take them so
 /** The largest B of whole tensor-core tiles with B x B tiles in `limit` bytes. */
 export function largestTile(terms, values, limit) {
@@ -20,7 +21,7 @@ export function largestTile(terms, values, limit) {
   return TILE * low;
 }
 
-const KIB = 1024;
+const KIB = 1024, AXIS = 408 * KIB; // two tiles of 256 rows of 128 numbers, and some room
 /** B_q with its q below the line. */
 const lettered = (name) => (name === "m, l" ? "other" : name[0].toLowerCase());
 
@@ -33,13 +34,13 @@ function render({ model, el }) {
   const dtype = select("dtype", Object.keys(data.dtypes).map((name) => [name, name]), (value) => put(model, { dtype: value }));
   const tiles = powersOfTwo(16, data.limits.block_q);
   const walls = [...new Set(Object.values(data.gpus))].map((limit) => ({ limit, names: Object.keys(data.gpus).filter((name) => data.gpus[name] === limit) }));
-  const layers = [s("g"), s("g"), s("g")];
-  const [block, chips, hands] = layers.map(scene);
+  const layers = [s("g"), s("g"), s("g"), s("g")];
+  const [block, chips, hands, buys] = layers.map(scene);
   const picture = stage(model, "sram-block", drawPicture, ...layers);
   const title = h("p", { class: "fac-sram-title" }), words = h("p", { class: "fac-stage-words" }), voice = announcer();
   const rows = walls.map(({ names }) => ({ node: h("tr", {}, h("th", { scope: "row" }, names.join(", ")), h("td"), h("td"), h("td")) }));
   const table = part("sram-gpus", h("table", { class: "fac-sram-table" }, h("thead", {}, h("tr", {}, ["GPU", "these tiles", "largest square tile (steps of 16)", "K and V then read"].map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows.map(({ node }) => node))));
-  let room = 256 * KIB;
+  let zoom = 1;
   root(model, el, title, picture.node, words, h("div", { class: "fac-fields" }, fields.block_q.node, fields.block_k.node, part("sram-layout", layout.row)),
     more("the largest tile for each GPU", table), more("dtype, d, stages, warps, N", h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, ["d", "stages", "warps", "n"].map((name) => fields[name].node))), voice.node);
 
@@ -69,11 +70,11 @@ function render({ model, el }) {
     const sides = [...new Set([get("block_q"), get("block_k")])].join(" and ");
     write(title, `Tiles of ${sides} rows need ${bytesText(total, KIB)}: ${names.length ? `they fit ${names.join(", ")}${out.length ? `; not ${out.join(", ")}` : ""}` : `${bytesText(total - most, KIB)} more than even ${walls.at(-1).names.join(" and ")} ha${walls.at(-1).names.length > 1 ? "ve" : "s"}`}`);
     const { block_q, block_k, d, b } = now.values;
-    write(words, `Rows × d: Q${now.shared.O ? " and O" : ""} ${block_q} × ${d} numbers, K and V ${block_k} × ${d}${now.shared.S ? `; S ${block_q} × ${block_k}` : ""}; ${b} bytes each. At N = ${get("n")} K and V are read ${times(get("block_q"))}, once for each tile of Q.`
+    write(words, `Rows × d: Q${now.shared.O ? " and O" : ""} ${block_q} × ${d} numbers, K and V ${block_k} × ${d}${now.shared.S ? `; S ${block_q} × ${block_k}` : ""}; ${b} bytes each.`
       + (perThread ? ` ${short(perThread, 3)} registers a thread for these buffers alone, of ${data.registers_per_thread}${perThread > data.registers_per_thread ? ": the rest spills to slow memory." : "."}` : "")
       + get("compiled").map((c) => ` ◆ ${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)} shared${c.registers == null ? "" : `, ${c.registers} registers a thread`}${c.spills ? `, ${c.spills} B spilled` : ""}.`).join("")
       + (get("compiled").length ? " Trust the compiler's own figure over the formula." : ""));
-    picture.svg.setAttribute("aria-label", `${title.textContent}. ${Object.entries(shared).map(([name, bytes]) => `${name} ${bytesText(bytes, KIB)}`).join(", ")} in shared memory.`);
+    picture.svg.setAttribute("aria-label", `${title.textContent}. ${Object.entries(shared).map(([name, bytes]) => `${name} ${bytesText(bytes, KIB)}`).join(", ")} in shared memory. K and V are read ${times(get("block_q"))}.`);
     walls.forEach(({ limit }, i) => {
       const best = largestTile(now.terms, now.values, limit), fits = total <= limit;
       const cells = [`${fits ? "✓" : "✗"} ${bytesText(Math.abs(limit - total), KIB)} ${fits ? "left" : "over"}`, best ? `${best} × ${best}` : "none", best ? times(best) : "–"];
@@ -81,9 +82,10 @@ function render({ model, el }) {
       cells.forEach((cell, j) => write(rows[i].node.children[j + 1], cell));
     });
 
-    // The axis is 256 KiB long and grows with what needs more; under the hand it stays.
-    if (!picture.svg.facHeld) room = Math.max(256 * KIB, 1.06 * Math.max(total, sum(registers), perThread ? now.spilled : 0, ...get("compiled").map((c) => c.shared)));
-    const right = width - 1.5 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
+    // The axis holds still, that a limit stays where it is; what needs more halves its scale, and that is said.
+    const needs = Math.max(total, sum(registers), perThread ? now.spilled : 0, ...get("compiled").map((c) => c.shared));
+    if (!picture.svg.facHeld) zoom = 2 ** Math.max(0, Math.ceil(Math.log2(needs / AXIS)));
+    const room = zoom * AXIS, right = width - 1.5 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
     const top = (narrow ? 4.4 : 3.2) * fs, tall = 5.2 * fs, over_ = total > most ? bytesText(total - most, KIB) : "", low = narrow ? 7.4 : 5.4, y = top + tall + low * fs;
     block((add) => hands((over) => {
       const edges = [shared.Q, shared.Q + (shared.K ?? shared["K, all stages"])]; // a limit that stands at a handle ends above it
@@ -105,6 +107,7 @@ function render({ model, el }) {
       const long = (i) => Math.max(wide(titles[i], 1.08 * fs), narrow ? 0 : wide(sizes[i][0], 0.87 * fs)) + 0.5 * fs, widths = titles.map((_, i) => long(i));
       const at = narrow ? walls.map(({ limit }, i) => Math.min(px(limit) - 0.3 * fs, width - widths[i])) : spread(walls.map(({ limit }) => px(limit)), widths, 0, width); // on a phone in two rows, each at its line
       const sized = walls.map((_, i) => wide(sizes[i][1], 0.87 * fs)), under = spread(walls.map(({ limit }, i) => px(limit) - 1 + sized[i] / 2), sized.map((size) => size + 0.4 * fs), 0, width).map((x, i) => x - sized[i] / 2);
+      if (zoom > 1) add("zoom", "text", { class: "fac-t-name", "text-anchor": "end", x: width, y: (narrow ? 1 : 2.1) * fs }, `zoomed out ${zoom} ×, to ${bytesText(room, KIB)}`);
       add("unit", "text", { class: "fac-t-soft", x: 1, y: 3.3 * fs }, narrow && under[0] > 2.4 * fs ? "KiB:" : "");
       walls.forEach(({ limit }, i) => {
         const x = px(limit);
@@ -114,7 +117,26 @@ function render({ model, el }) {
         add(`size ${i}`, "text", { class: "fac-t-soft", x: narrow ? under[i] : at[i], y: (narrow ? 3.3 : 2.1) * fs, "text-anchor": narrow ? "start" : "middle" }, sizes[i][narrow ? 1 : 0]);
       });
     });
-    return y + (perThread ? 4.2 * fs : -0.3 * fs);
+    const end = y + (perThread ? 5.4 : 0.8) * fs;
+    buys((add) => drawReads(add, end, right, fs, narrow));
+    return end + 3.9 * fs;
+  }
+
+  /** What a bigger tile buys: how often K and V are read, one stripe a time; the axis ends at tiles of 64 rows. */
+  function drawReads(add, y, right, fs, narrow) {
+    const n = get("n"), of = (rows) => Math.ceil(n / rows), many = of(get("block_q")), most = of(LONGEST), unit = (right - 1) / most, x = 1 + Math.min(many, most) * unit, tall = 1.4 * fs, top = y + 0.6 * fs, over = many > most;
+    add("reads", "text", { class: "fac-t-name", x: 1, y }, `K and V are read ${many} time${many > 1 ? "s" : ""}${narrow ? "" : ", once for each tile of Q,"} at N = ${n}`);
+    for (const [i, kind] of ["k", "v"].entries()) add(`reads ${kind}`, "rect", { class: `fac-sram-read fac-fill-${kind}`, x: 1, y: top + (i * tall) / 2, width: x - 1, height: tall / 2 });
+    if (unit > 3) add("reads each", "path", { class: "fac-sram-each", d: Array.from({ length: Math.min(many, most) - 1 }, (_, i) => `M${(1 + (i + 1) * unit).toFixed(1)} ${top}v${tall}`).join("") });
+    if (over) add("reads break", "path", { class: "fac-sram-break", d: [5, 3.2].map((back) => `M${x - back * fs} ${top - 3}l${0.5 * fs} ${tall / 2 + 3}l${-0.4 * fs} 0l${0.5 * fs} ${tall / 2 + 3}`).join("") });
+    if (over) chip(add, "reads more", `cut: ${short(many / most, 3)} × as long`, x - 10.5 * fs, top + tall / 2, fs);
+    add("reads axis", "path", { class: "fac-outline", d: `M1 ${top + tall}H${right}` });
+    const ticks = [64, 128, 256, ...(narrow ? [] : [512])].filter((rows) => rows < n);
+    ticks.forEach((rows, i) => {
+      const at = 1 + of(rows) * unit, now = rows === get("block_q");
+      add(`reads tick ${rows}`, "path", { class: "fac-sram-lead", d: `M${at} ${top + tall}v${0.4 * fs}` });
+      add(`reads at ${rows}`, "text", { class: now ? "fac-t-small fac-t-name" : "fac-t-soft", x: at, y: top + tall + 1.35 * fs, "text-anchor": i ? "middle" : "end" }, narrow ? `${rows} rows` : `${rows} rows: ${of(rows)}`);
+    });
   }
 
   /** The same KiB for the registers, whose wall is what a thread may have. */
@@ -149,7 +171,8 @@ function render({ model, el }) {
     const long = ({ letter, sizes }) => [`${letter} ${sizes[0]}`], unit = ({ letter, sizes }) => [letter, sizes[0]], number = ({ letter, sizes }) => [letter, sizes[1]];
     const forms = all(long) || !high ? [long] : all(unit) ? [unit] : [number]; // all with their unit, or none
     for (const one of names) {
-      const rows = [...forms.map((form) => form(one)), [one.letter]].find((rows) => free(one, rows) != null), key = `${where} ${one.kind} name`, middle = y + tall / 2;
+      const rows = [...forms.map((form) => form(one)), [one.letter], [one.letter[0]]].find((rows) => free(one, rows) != null), key = `${where} ${one.kind} name`, middle = y + tall / 2;
+      if (!rows && one.w > 0.5 * fs) over(key, "text", { class: "fac-t-small fac-sram-letter", x: one.x + one.w / 2, y: middle + 0.3 * fs, "text-anchor": "middle" }, one.letter[0]); // too thin for a plate
       rows?.forEach((row, i) => chip(over, i ? `${key} size` : key, row, free(one, rows), rows.length > 1 ? middle - (1.55 - 1.15 * i) * fs : middle, fs)); // two stand above the stems of the handles
     }
     return spans;
@@ -178,9 +201,9 @@ function render({ model, el }) {
     const brace = base + (narrow ? 4.7 : 3.6) * fs, [start, text] = over ? [over.from, over.text] : [1, bytesText(now.total, KIB)], half = wide(text, (over ? 0.95 : 1.1) * fs) / 2 + 0.4 * fs, middle = (start + ends[2]) / 2, inside = ends[2] - start > 2 * half + 0.6 * fs;
     add("brace", "path", { class: "fac-sram-lead", d: `M${start} ${brace - 0.35 * fs}v${0.35 * fs}${inside ? `H${middle - half}M${middle + half} ${brace}` : ""}H${ends[2]}v${-0.35 * fs}` });
     add("total", "text", { class: over ? "fac-t-name" : "fac-t-big", x: inside ? middle : over ? start - 0.6 * fs : ends[2] + 0.6 * fs, y: brace + 0.45 * fs, "text-anchor": inside ? "middle" : over ? "end" : "start" }, text);
-    const marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)}, each row’s maximum m and sum ℓ, 4 bytes each` : "", size = wide(note, 0.85 * fs), beside = !narrow && ends[2] + size + fs < width;
-    if (beside && marks) add("note lead", "path", { class: "fac-sram-lead", d: `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` });
-    add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : beside ? ends[2] + 0.8 * fs : ends[2], "text-anchor": narrow || beside ? "start" : "end", y: base + (narrow ? 6.7 : beside ? 2.65 : 1.6) * fs }, note);
+    const marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)}, each row’s maximum m and sum ℓ, 4 bytes each` : "", size = wide(note, 0.85 * fs), edge = Math.max(...places.map((x, i) => x + sizes[i] / 2)), from = Math.max(ends[2], edge + 0.6 * fs), beside = !narrow && from + size + fs < width;
+    if (beside && marks && from === ends[2]) add("note lead", "path", { class: "fac-sram-lead", d: `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` });
+    add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : beside ? from + 0.8 * fs : ends[2], "text-anchor": narrow || beside ? "start" : "end", y: base + (narrow ? 6.7 : beside ? (from === ends[2] ? 2.65 : 2.05) : 1.6) * fs }, note);
   }
 
   onChanges(model, [...Object.keys(COUNTS), "buffers", "dtype", "compiled"], draw);

@@ -86,7 +86,7 @@ const runs = (s) => {
 
 const COUNTS = ["n_q", "n_k", "block_q", "block_k", "window", "heads", "kv_heads", "splits", "at_once"];
 const ON_DESK = { scores: ["q", "k"], softmax: [], values: ["v", "o"], flash: ["q", "k", "v", "o"], split: ["q", "k", "v", "o"] };
-const HANDLE = 6.3, COUNTED = 13.2, DESK = 5.2; // in letters' sizes: what is left of one grid, for its handle's name; what the bars of rows moved take; what the desk takes
+const HANDLE = 6.3, COUNTED = 13.2; // in letters' sizes: what is left of one grid, for its handle's name; what the bars of rows moved take
 const boxOf = ({ x, y, w, h }) => ({ x, y, width: w, height: h });
 const PHASES = {
   scores: "kernel 1, S = Q Kᵀ", softmax: "kernel 2, P = softmax(S)", values: "kernel 3, O = P V",
@@ -132,15 +132,17 @@ function render({ model, el }) {
   let pause = 900;
   const speed = select("Speed", [1, 4, 16].map((x) => [x, `×${x}`]), (value) => ((pause = 900 / value), bar.stop()));
   const bar = player(model, el, { last: () => all().length, move: (direction) => model.get("step") + direction, every: () => pause, ready: () => Boolean(model.get("guess")) || model.get("schedule") === "naive" || isDecode(settings()) });
-  const layers = [part("schedule-grid", s("g")), s("g")], [grids, desk] = layers.map(scene);
+  const layers = [part("schedule-grid", s("g")), s("g"), s("g")], [grids, desk, bars] = layers.map(scene);
   const picture = stage(model, "schedule-picture", drawPicture, ...layers);
+  const alone = s("g"), tallies = scene(alone); // on a phone the bars are a picture of their own, above the buttons that move them
+  const tally = stage(model, "schedule-counts", (width, fs) => (tallies((add) => drawCounts(add, { x: 2, y: 1.4 * fs, w: width - 2, fs })), COUNTED * fs), alone);
   picture.svg.addEventListener("click", (e) => e.target.dataset.at && put(model, { step: Number(e.target.dataset.at) }));
   const words = h("p", { class: "fac-stage-words fac-tile-words" }), finding = h("p", { class: "fac-finding" });
   const table = h("div", {});
   const voice = announcer();
   const mark = (cls, text, half) => h("span", {}, s("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" },
     s("rect", { class: `fac-cell ${cls}`, x: 2, y: 2, width: 16, height: 16 }), half ? s("path", { class: "fac-half", d: "M10 2h8v8z" }) : null), text);
-  let drawn = null;
+  let drawn = null, reads = { k: [], v: [] }; // how often each tile was read so far
 
   const fold = more("speed, sizes, rows loaded", h("div", { class: "fac-row" }, speed.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
       part("schedule-loads", table));
@@ -216,17 +218,30 @@ function render({ model, el }) {
     const across = Math.min(now.heads, Math.max(1, Math.floor(room / (15 * fs)))), panel = room / across;
     const gw = Math.min(panel - 2 * strip - (now.heads === 1 ? HANDLE + 1.2 : 3.2) * fs, (now.heads > 1 ? 16 : piles ? 60 : beside ? 22 : 17) * fs), gh = Math.max(Math.min(now.n_q, 8) * 0.6 * fs, 2.4 * fs, Math.min((now.heads > 1 ? 16 : 22) * fs, (gw * now.n_q) / now.n_k));
     const margin = (now.heads === 1 ? HANDLE : 1.4) * fs, used = Math.min(room, (across - 1) * panel + 2 * strip + gw + margin + 5.8 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [];
-    const first = beside || piles ? 0 : (COUNTED + 0.4) * fs; // on a phone the guess stands right below what asks for it
+    arrange(!beside && !piles);
+    reads = now.heads === 1 ? state[0].reads : { k: [], v: [] };
     grids((add) => state.forEach((head, number) => {
-      const x = margin + (number % across) * panel, y = first + Math.floor(number / across) * tall;
+      const x = margin + (number % across) * panel, y = Math.floor(number / across) * tall;
       places.push(panelOf(add, now, head, number, step, { x, y, gw, gh, strip, gap, fs }));
     }));
-    const below = first + Math.ceil(now.heads / across) * tall, counts = beside ? { x: used, y: 2.4 * fs, w: width - used } : { x: 2, y: 1.4 * fs, w: width - 2 };
-    const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : beside ? counts.y + COUNTED * fs : below;
-    if (!piles) drawDesk(now, step, places, { x: counts.x, y: end, counts, beside, fs });
+    const below = Math.ceil(now.heads / across) * tall, x = beside ? used : 2, y = beside ? (2.4 + COUNTED) * fs : below;
+    tally.svg.setAttribute("aria-label", `Rows moved. ${words.textContent}`);
+    const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : drawDesk(now, step, places, { x, y, w: width - x, room: beside ? Math.max(8 * fs, below - y - 3.2 * fs) : 4.4 * fs, beside, fs });
+    bars((add) => beside && drawCounts(add, { x, y: 2.4 * fs, w: width - x, fs }));
+    if (!beside && !piles) tally.draw();
     picture.svg.setAttribute("aria-label", `${words.textContent} ${state.map((head, i) => `Head ${i}: ${head.when.size} tiles worked on.`).join(" ")}`);
     drawn = step;
-    return Math.max(below, end + (piles ? 0 : DESK * fs));
+    return Math.max(below, end);
+  }
+
+  /** On a phone the bars come first, and the buttons that move them right below. */
+  function arrange(narrow) {
+    if (Boolean(tally.node.parentNode) === narrow) return;
+    if (narrow) words.after(tally.node, bar.node);
+    else {
+      tally.node.remove();
+      marks.after(bar.node);
+    }
   }
 
   /** Q on the left, K and V on top, O on the right, the scores between them; all in rows of one scale. */
@@ -319,34 +334,35 @@ function render({ model, el }) {
     return rail + 2.2 * fs;
   }
 
-  /** The desk of the first program at work: its tiles slide there from where they lie; before the first step their places. */
-  function drawDesk(now, step, places, { x, y, counts, beside, fs }) {
+  /** The desk of the first program at work: its tiles, as large as in the grid and laid as there, slide from where they lie; before the first step their places. Returns where it ends. */
+  function drawDesk(now, step, places, { x, y, w, room, beside, fs }) {
     const [kind, program, head, i, j] = all()[Math.max(0, step - 1)]?.[0] ?? [], phase = step ? kind : null;
-    const size = 1.7 * fs, each = size + (beside ? 3.2 : 2.5) * fs, top = y + 1.7 * fs, at_ = top + 0.5 * fs;
-    const has = ON_DESK[kind] ?? [], scores = kind && kind !== "values";
+    if (!kind) return y;
+    const { span } = places[head], q = span("q", i), k = span("k", j), strip = q.w, gap = 0.35 * fs, pad = 0.6 * fs, top = y + 1.7 * fs;
+    const wide_ = beside ? 2 * (strip + gap) + k.w : 2 * (strip + k.w) + 3 * gap, tall_ = beside ? 2 * strip + gap + q.h : Math.max(q.h, 2 * strip);
+    const size = Math.min(1, (w - 2 * pad - 4) / wide_, room / tall_); // 1, but where tiles are as large as the whole grid
+    const right = strip + gap, s_ = beside ? [right, 2 * strip + gap] : [right + k.w + gap, 0]; // S below K and V, as in the grid; on a phone beside them
+    const spots = { q: [0, s_[1], strip, q.h], k: [right, 0, k.w, strip], v: [right, strip, k.w, strip], o: [s_[0] + k.w + gap, s_[1], strip, q.h], s: [...s_, k.w, q.h] };
+    const has = ON_DESK[kind] ?? [], scores = kind !== "values";
     desk((add) => {
       const many = Math.min(now.block_q, now.n_q - i * now.block_q) * Math.min(now.block_k, now.n_k - j * now.block_k);
       const says = !phase ? "empty until step 1" : `program ${program}${now.schedule === "naive" ? `, ${{ scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase]}` : ` has ${many} scores, none in HBM`}`;
       add("name", "text", { class: "fac-t-name", x, y: y + 1.1 * fs }, `on chip: ${says}`);
-      add("desk", "rect", { class: "fac-tile-desk", x, y: top, width: (has.length + (scores ? 1 : 0)) * each + 0.6 * fs, height: size + fs, rx: 6 });
-      let at = x + 0.6 * fs;
-      for (const t of has) {
-        const slides = phase && drawn !== null && drawn !== step && (t === "k" || t === "v" || !step || all()[step - 2]?.[0]?.[1] !== program);
-        const from = phase ? places[head].span(t, t === "q" || t === "o" ? i : j) : { x: at, y: 0 };
-        add(`${t} ${slides ? step : drawn === step ? "" : step}`, "rect", { class: `${phase ? `fac-edge fac-fill-${t}` : "fac-tile-pale"} ${slides && t !== "o" ? "fac-tile-slide" : ""}`, style: `--dx:${from.x - at}px;--dy:${from.y - at_}px`, x: at, y: at_, width: size, height: size });
-        add(`${t} name`, "text", { class: "fac-t-small", x: at + size + 0.3 * fs, y: at_ + 1.15 * fs }, `${t.toUpperCase()}${t === "q" || t === "o" ? i : j}`);
-        at += each;
+      add("desk", "rect", { class: "fac-tile-desk", x, y: top, width: size * wide_ + 2 * pad, height: size * tall_ + 2 * pad, rx: 6 });
+      for (const t of [...has, ...(scores ? ["s"] : [])]) {
+        const [x_, y_, w_, h_] = spots[t].map((part) => part * size), at = x + pad + x_, at_ = top + pad + y_, tile = t === "q" || t === "o" ? i : j;
+        const slides = t !== "s" && phase && drawn !== null && drawn !== step && (t === "k" || t === "v" || !step || all()[step - 2]?.[0]?.[1] !== program), from = t !== "s" && phase ? span(t, tile) : { x: at, y: at_ };
+        add(`${t} ${slides ? step : drawn === step ? "" : step}`, "rect", { class: `${phase ? `fac-edge fac-fill-${t}` : "fac-tile-pale"} ${slides && t !== "o" ? "fac-tile-slide" : ""}`, style: `--dx:${from.x - at}px;--dy:${from.y - at_}px`, x: at, y: at_, width: w_, height: h_ });
+        const named = t === "s" ? (kind === "softmax" ? "S, P" : "S") : `${t.toUpperCase()}${tile}`;
+        if (w_ > wide(named, 0.87 * fs) + 2 && h_ > 1.1 * fs) add(`${t} name`, "text", { class: `fac-t-small${phase ? " fac-tile-said" : ""}`, x: at + w_ / 2, y: at_ + h_ / 2 + 0.32 * fs, "text-anchor": "middle" }, named);
       }
-      if (scores) {
-        add("s", "rect", { class: phase ? "fac-edge fac-fill-s" : "fac-tile-pale", x: at, y: at_, width: size, height: size });
-        add("s name", "text", { class: "fac-t-small", x: at + size + 0.3 * fs, y: at_ + 1.15 * fs }, kind === "softmax" ? "S, P" : "S");
-      }
-      drawCounts(add, now, step, { ...counts, fs });
     });
+    return top + size * tall_ + 2 * pad + 2;
   }
 
   /** Rows loaded and written so far as bars, in the outline of what it comes to; a mark at each row once. */
-  function drawCounts(add, now, step, { x, y, w, fs }) {
+  function drawCounts(add, { x, y, w, fs }) {
+    const now = settings(), step = Math.min(model.get("step"), all().length), over = (tally.node.parentNode ? tally : picture).svg;
     const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
     const there = { q: now.heads * now.n_q, o: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k }; // K and V last: the guess about them stands on the axis
     const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(now.heads * Math.ceil(now.n_q / now.block_q) * now.n_k, ...Object.keys(there).flatMap((t) => [end[t], there[t]])); // of no mask, so that masks can be compared
@@ -365,6 +381,7 @@ function render({ model, el }) {
       add(`count name ${t}`, "text", { class: "fac-t-name", x, y: top + 1.1 * fs }, `${t.toUpperCase()} ${t === "o" ? "written" : "loaded"}`);
       add(`end ${t}`, "rect", { class: `fac-tile-end fac-fill-${t}`, x: left, y: top, width: step ? end[t] * unit : 0, height: tall }, `${end[t]} rows at the end`);
       add(`count ${t}`, "rect", { class: `fac-fill-${t}`, x: left, y: top, width: moved[t] * unit, height: tall });
+      if (step && "kv".includes(t)) readsOf(add, now, t, { x: left, y: top, tall, unit, fs, lines: [left + rows * unit, ...(guessed(now) ? [tick] : [])] });
       if (t === "q" || t === "k") add(`there ${t}`, "path", { class: "fac-tile-once", d: `M${left + rows * unit} ${t === "q" ? y + 2 * fs : top_}V${t === "q" ? top_ : foot}` }, `${rows} rows there are`);
       add(`says count ${t}`, "text", { class: again ? "fac-t-soft" : "fac-t-small", x: at, y: top + 1.1 * fs }, says);
       add(`times ${t}`, "text", { class: "fac-t-name", x: at + 7.6 * says.length + 0.4 * fs, y: top + 1.1 * fs }, fold);
@@ -379,8 +396,29 @@ function render({ model, el }) {
     if (yours) add("yours", "text", { class: "fac-t-name fac-t-small fac-tile-you", x: Math.min(tick, x + w - wide(yours, 0.95 * fs) / 2), y: foot + 1.4 * fs, "text-anchor": "middle" }, yours);
     if (!asks) return;
     const right = Math.max(left + there.k * unit, tick) + 1.1 * fs, beyond = right + 15 * fs > x + w; // then inside the bar
-    handleName(add, picture.svg, "guess", { class: "fac-t-hand fac-t-name", x: beyond ? tick - 1.1 * fs : right, y: seam + 0.3 * fs, "text-anchor": beyond ? "end" : "start" }, guess ? `your guess: ${short(guess, 3)} ×` : "your guess, 1 × or more");
+    handleName(add, over, "guess", { class: "fac-t-hand fac-t-name", x: beyond ? tick - 1.1 * fs : right, y: seam + 0.3 * fs, "text-anchor": beyond ? "end" : "start" }, guess ? `your guess: ${short(guess, 3)} ×` : "your guess, 1 × or more");
     add("guess knob", "circle", { class: "fac-knob fac-across fac-knob-guess", cx: tick, cy: seam, r: 0.65 * fs, "data-handle": "guess" }, "drag: your guess", (px) => put(model, { guess: Math.max(2, Math.min(Math.round((2 * (px - left)) / unit / there.k), 2 * limits.guess, Math.floor((2 * (w - 15 * fs)) / unit / there.k)) / 2) }));
+  }
+
+  /** A cell for each time that a tile was read, those of one tile together: the counts above the grid are the bar's length. */
+  function readsOf(add, now, t, { x, y, tall, unit, fs, lines }) {
+    let at = x, again = "", tiles = "";
+    const said = [];
+    for (let j = 0; j < reads[t].length; j += 1) {
+      const times = reads[t][j] ?? 0, w = Math.min(now.block_k, now.n_k - j * now.block_k) * unit, all_ = times * w;
+      if (w > 4) for (let n = 1; n < times; n += 1) again += `M${(at + n * w).toFixed(1)} ${y}v${0.22 * tall}m0 ${0.56 * tall}v${0.22 * tall}`; // notches: between them it is said of whom
+      if (w > 4 && times && j) tiles += `M${at.toFixed(1)} ${y}v${tall}`;
+      for (const says of times ? [`${t.toUpperCase()}${j} ×${times}`, `×${times}`] : []) { // in its cells, and on no line
+        const half = wide(says, 0.87 * fs) / 2 + 2, middle = at + all_ / 2, found = [middle, ...lines.flatMap((line) => [line - half - 1, line + half + 1])].find((x_) => x_ - half >= at && x_ + half <= at + all_ && lines.every((line) => Math.abs(x_ - line) > half));
+        if (found === undefined) continue;
+        said.push([j, found, says]);
+        break;
+      }
+      at += all_;
+    }
+    add(`again ${t}`, "path", { class: "fac-tile-again", d: again });
+    add(`tiles ${t}`, "path", { class: "fac-tile-apart", d: tiles });
+    for (const [j, at_, says] of said) add(`reads ${t} ${j}`, "text", { class: "fac-t-small fac-tile-said", x: at_, y: y + tall / 2 + 0.32 * fs, "text-anchor": "middle" }, says);
   }
 
   const guessed = (now) => now.schedule !== "naive" && model.get("guess");

@@ -46,8 +46,9 @@ function stepperPicture(model, data, now, says) {
 
   function drawPicture(width, fs) {
     const all = now(), { place, line } = position(Math.min(model.get("step"), last), nTiles), two = width < 45 * fs;
-    const at = { all, place, line, fs, two, tall: (two ? 7.8 : 12) * fs, end: place >= nTiles, ...pileWidths(all, two ? width : 0.43 * width, fs) };
-    const gaps = [2.2, 2.8, two ? 0.6 : 2.2].map((n) => n * fs), room = two ? width - 1 : 0.54 * width, foot = two ? 4.3 * fs : at.low + 2.05 * fs, head = 2.6 * fs;
+    const share = values.length > 12 ? 0.53 : 0.43; // of the width: many bars get it
+    const at = { all, place, line, fs, two, tall: (two ? 7.8 : 12) * fs, end: place >= nTiles, ...pileWidths(all, two ? width : share * width, fs) };
+    const gaps = [2.2, 2.8, two ? 0.6 : 2.2].map((n) => n * fs), room = two ? width - 1 : (0.97 - share) * width, foot = two ? 4.3 * fs : at.low + 2.05 * fs, head = 2.6 * fs;
     picture.svg.classList.toggle("fac-held", Boolean(picture.svg.facHeld));
     const parts = two ? [1.75, 0.9, 0.95, 1.7] : [1.25, 1.1, 1.1, 1.85], unit = (room - sum(gaps)) / sum(parts), y = two ? head + at.tall + at.low + 4.7 * fs : head;
     let x = width - room - 1; // its frame stays whole
@@ -61,10 +62,11 @@ function stepperPicture(model, data, now, says) {
     const here = all.right.p[Math.max(0, place)] ?? [];
     at.named = Math.max(...here.map((value) => wide(weight(value), 0.87 * fs))) < places[0].w / here.length - 2; // a number under each bar
     const goes = places[0].x + places[0].w * (at.tied >= 0 ? (at.tied + 0.5) / here.length : 0.5), beside = places[0].x + places[0].w + 5, ends = y + at.tall;
-    drawPiles({ ...at, x: 0, w: two ? width : 0.43 * width, y: head, link: two ? (cx, low) => `M${cx} ${low}V${y - 3.4 * fs}H${beside}V${at.named ? `${ends}h-4m5 -5l-5 5l5 5` : `${ends + 0.9 * fs}H${goes}V${ends + 3}m-5 6l5 -6l5 6`}` : (cx, low) => `M${cx} ${low}v${0.5 * fs}H${goes}V${y + at.tall + (at.named ? 1.6 : 0.4) * fs}m-5 6l5 -6l5 6` }); // to the weights, never through a word
-    desk((add) => drawDesk(add, { ...at, ...places[0], scale: { unit: at.tall / 1.12 } })); // a weight is at most 1: that fills the panel
+    drawPiles({ ...at, x: 0, w: two ? width : share * width, y: head, link: two ? (cx, low) => `M${cx} ${low}V${y - 3.4 * fs}H${beside}V${at.named ? `${ends}h-4m5 -5l-5 5l5 5` : `${ends + 0.9 * fs}H${goes}V${ends + 3}m-5 6l5 -6l5 6`}` : (cx, low) => `M${cx} ${low}v${0.5 * fs}H${goes}V${y + at.tall + (at.named ? 1.6 : 0.4) * fs}m-5 6l5 -6l5 6` }); // to the weights, never through a word
+    const scale = scaleOf(all, "l", at.tall); // one for p and for ℓ: what is added is as tall as what it adds
+    desk((add) => drawDesk(add, { ...at, ...places[0], scale }));
     notes((add) => {
-      drawSum(add, "l", "ℓ", { ...at, ...places[1], scale: scaleOf(all, "l", at.tall) });
+      drawSum(add, "l", "ℓ", { ...at, ...places[1], scale });
       drawSum(add, "o", "O", { ...at, ...places[2], scale: scaleOf(all, "o", at.tall) });
       drawMean(add, { ...at, ...places[3] });
       const [from, to, rail] = [places[1].x, places[2].x + places[2].w, y + at.tall + 2.9 * fs];
@@ -79,7 +81,7 @@ function stepperPicture(model, data, now, says) {
 
   /** The pixels of a key and between tiles; whether V has room for its numbers below the scores (else bars); how far the tiles' names are below. */
   function pileWidths({ sequence }, w, fs) {
-    const label = 5.1 * fs, keys = sum(sequence.map((i) => data.tiles[i][1] - data.tiles[i][0])), apart = keys > 12 ? 1.1 : 0.75, unit = (w - label) / (keys + apart * nTiles);
+    const label = 5.1 * fs, keys = sum(sequence.map((i) => data.tiles[i][1] - data.tiles[i][0])), apart = keys > 12 ? 0.8 : 0.75, unit = (w - label) / (keys + apart * nTiles);
     const told = data.columns === 1 && values.every(([v]) => wide(`V = ${short(v, 3)}`, 0.87 * fs) < unit + 2);
     return { label, apart, unit, told, low: (told ? 2.25 : 4.2) * fs };
   }
@@ -119,7 +121,7 @@ function stepperPicture(model, data, now, says) {
     const base = y + tall, rise = tall / (high - low), ground = -low * rise;
     const [topV, lowV] = bounds(all.column).map((v, i) => (i ? Math.min(0, v) : Math.max(0, v)));
     const riseV = (2.2 * fs) / (topV - lowV || 1), zeroV = base + 0.8 * fs + topV * riseV;
-    const slots = [], knobs = [], labels = [], unders = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
+    const thin = unit < 30 ? 0.06 : 0.12, slots = [], knobs = [], labels = [], unders = [], numbers = scores.every((x) => x === -Infinity || wide(short(x, 3), 0.87 * fs) < unit + 2);
     const m = stateAt(right, Math.min(model.get("step"), last), nTiles, -Infinity).m;
     let left = x + label + 0.2 * unit + 1.5;
     piles((add) => {
@@ -135,7 +137,7 @@ function stepperPicture(model, data, now, says) {
         slots.push([left, left + long]);
         add(`plate ${tile}`, "rect", { class: `fac-step-plate ${here ? "fac-now" : gone ? "fac-folded" : next ? "fac-next" : ""}`, x: left - 0.2 * unit, y: y - 0.4 * fs, width: long + 0.4 * unit, height: tall + 0.9 * fs + low_V, rx: 6 });
         for (let k = 0; k < lengths[i]; k += 1) {
-          const key = first + k, score = scores[key], bx = left + (k + 0.12) * unit, bw = 0.76 * unit, cx = bx + bw / 2;
+          const key = first + k, score = scores[key], bx = left + (k + thin) * unit, bw = (1 - 2 * thin) * unit, cx = bx + bw / 2;
           const small = (name, text, cls, at) => wide(text, 0.87 * fs) < unit + 2 && add(`${name} ${tile} ${k}`, "text", { class: cls, x: cx, y: at, ...middle }, text);
           if (score === -Infinity) add(`key ${tile} ${k}`, "rect", { class: "fac-step-masked", x: bx, y, width: bw, height: tall }, `key ${key}: masked`);
           else {
@@ -244,9 +246,9 @@ function stepperPicture(model, data, now, says) {
     if (!shown) waits.forEach((words, i) => add(`desk waits ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: base - 0.5 * tall + 1.2 * i * fs, ...middle }, fits(words, w, 0.87 * fs)));
     if (end) return;
     add("desk says", "text", { class: "fac-t-small", x: x + w / 2, y: base + (two ? 2.3 * fs : low_ + 2.05 * fs), ...middle }, fits([...(shown ? [`sum ${short(sum(p), 3)}, then forgotten`, `sum ${short(sum(p), 3)}`] : [`tile ${letter(tile)}’s, then forgotten`]), "then forgotten", "forgotten"], w + 2.2 * fs, 0.87 * fs));
-    axis(add, "p", x, base, tall, { unit: scale.unit, deep: 0 }, fs, 1);
+    axis(add, "p", x, base, tall, scale, fs, [1]);
     if (shown && scale.unit > 1.2 * fs) add("desk one", "path", { class: "fac-step-m-old", d: `M${x} ${one}h${w}` });
-    if (shown && scale.unit > 1.2 * fs && Math.max(...p) < 0.6 && !two) add("desk one says", "text", { class: "fac-t-soft", x: x + w, y: one - 0.4 * fs, "text-anchor": "end" }, "at m");
+    if (shown && scale.unit > 1.2 * fs && scale.unit * (1 - Math.max(...p.slice(-3))) > 1.7 * fs && !two && !named) add("desk one says", "text", { class: "fac-t-soft", x: x + w, y: one + fs, "text-anchor": "end" }, "at m");
     p.forEach((value, k) => {
       const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * scale.unit), text = weight(value);
       if (!shown) return;
@@ -266,7 +268,7 @@ function stepperPicture(model, data, now, says) {
     const { right, slip, sequence, column } = all, base = y + tall - scale.deep * scale.unit, floor = y + tall;
     const last_ = end ? nTiles - 1 : line >= DONE[what] ? place : place - 1, fresh = !end && last_ === place && place >= 0;
     const value = (run, i) => (i < 0 ? 0 : what === "l" ? run.l[i] : run.o[i][column]);
-    const by = (run) => (place > 0 && !end && line >= DONE.alpha ? run.by[what][place] : 1), alpha = by(right), shrinks = alpha < 1 && !fresh;
+    const by = (run) => (place > 0 && !end && line >= DONE.alpha ? run.by[what][place] : 1), alpha = by(right), summing = what === "l" && line === DONE.p && !slip, shrinks = alpha < 1 && !fresh && !summing; // the new part is laid on what is left
     const sums = what === "l" ? "sum of p" : "sum of p · V", title = fits(what === "o" && data.columns > 1 ? [`O, column ${column}`, `O, col. ${column}`] : two ? [name] : [`${name} = ${sums}`, name], w + (two ? 0.4 : 2.5) * fs, fs);
     heading(add, what, title, { x, y, fs });
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
@@ -274,16 +276,17 @@ function stepperPicture(model, data, now, says) {
     const says = (key, text, dy, cls = "fac-t-small fac-t-name", at = x + w / 2) => add(`${what} ${key}`, "text", { class: cls, x: at, y: floor + dy * fs, ...middle }, text);
     const change = shrinks && !slip ? shrunk(value(right, last_), alpha) : "", tight = wide(change, 0.87 * fs) > w; // then in two lines
     if (!slip && !tight && !title.includes("=")) says("means", sums, 2.3, "fac-t-soft");
-    if (what === "l" && line === DONE.p && !slip) { // what comes on top of it
+    if (summing) { // what comes on top of it
       const from = base - value(right, last_) * alpha * scale.unit, more = right.added.l[place], size = more * scale.unit;
+      weights(add, "next", { right, place, tile: sequence[place], x, w, from, scale });
       add("l next", "rect", { class: "fac-step-ghost", x, y: from - size, width: w, height: size });
-      add("l next says", "text", { class: "fac-t-small", x: x + w / 2, y: size > 1.3 * fs ? from - size / 2 + 0.3 * fs : from - size - 0.4 * fs, ...middle }, `+ ${short(more, 3)}`);
+      add("l next says", "text", { class: "fac-t-small fac-t-name", x: x + w / 2, y: from - size - 0.4 * fs, ...middle }, `+ ${short(more, 3)}`);
     }
     if (last_ < 0) return add(`${what} waits`, "text", { class: "fac-t-soft", x: x + w / 2, y: base - 0.5 * tall, ...middle }, "still 0");
     const pillar = (run, bx, bw, bad) => {
       let up = 0, down = 0, top = base;
       const factor = fresh ? 1 : by(run); // what is right is hatched down to it
-      run.parts[what][last_].map((share) => (bad ? factor * share : share)).forEach((share, i) => {
+      run.parts[what][last_].map((share) => (bad || summing ? factor * share : share)).forEach((share, i) => {
         const size = finiteOr0(Math.abs(share)) * scale.unit, from = share >= 0 ? (up += size) : -down;
         if (share < 0) down += size;
         const y0 = Math.max(y - 0.6 * fs, base - from), y1 = Math.min(floor, base - from + size), tile = sequence[i];
@@ -299,11 +302,12 @@ function stepperPicture(model, data, now, says) {
       return { top: Math.max(y - 0.6 * fs, base - up), total: bad ? total : total * factor, over: base - up < y - 0.6 * fs || !Number.isFinite(total) };
     };
     const half = slip ? 0.46 * w : w, mine = pillar(right, x, half, false);
+    if (what === "l" && fresh && line === DONE.l && !slip) weights(add, "landed", { right, place, tile: sequence[place], x, w, from: base - (value(right, place) - right.added.l[place]) * scale.unit, scale });
     const total = ({ total, over }) => `${over ? "↑ " : ""}${short(total, 4)}`;
     if (change) (tight ? change.split(/ (?=→)/) : [change]).forEach((text, i) => says(`total right ${i || ""}`, text, 1.1 + 1.2 * i));
     else says("total right", short(mine.total, 4), 1.1);
     if (slip) says("total slip", `✗ ${total(pillar(slip, x + 0.54 * w, half, true))}`, 2.3, "fac-t-bad");
-    if (alpha < 1) {
+    if (alpha < 1 && !summing) {
       const before = value(right, place - 1) * scale.unit, shown = fresh ? before : before * alpha, size = Math.abs(shown), gone = Math.abs(before) - Math.abs(before * alpha), up = before >= 0;
       const on = shrinks && !slip && gone > 2 * fs && Math.abs(before) > 3.2 * fs; // what goes has room for its words
       if (shrinks && gone > 1) add(`${what} gone`, "path", { class: "fac-step-gone-part", d: hatching(x, up ? base - Math.abs(before) : base + size, half, gone, 7) });
@@ -313,10 +317,16 @@ function stepperPicture(model, data, now, says) {
     }
   }
 
-  /** The scale of a stack at its left, of its own: 0, a round number, and the same below 0. */
-  function axis(add, what, x, base, tall, { unit, deep }, fs, only) {
-    const most = 0.9 * tall - deep * unit, power = 10 ** Math.floor(Math.log10(Math.max(1e-300, most / unit))), v = only ?? [5, 2, 1].map((n) => n * power).find((n) => n * unit <= most);
-    const levels = [0, ...(v && v * unit > 1.2 * fs ? [v] : []), ...(v && v <= deep && v * unit > 1.2 * fs ? [-v] : [])], left = x - 4;
+  /** What ℓ gets is these bars of p, one on the other, to one scale. */
+  function weights(add, key, { right, place, tile, x, w, from, scale }) {
+    let y = from;
+    right.p[place].forEach((value, k) => add(`l ${key} ${k}`, "rect", { class: `fac-step-weight fac-step-${key} ${value * scale.unit < 2.5 ? "fac-step-thin" : ""}`, style: key === "next" ? paint(tile) : "", x, y: (y -= value * scale.unit), width: w, height: value * scale.unit }, `p of key ${data.tiles[tile][0] + k}, in ℓ: ${short(value, 5)}`));
+  }
+
+  /** The scale of a stack at its left: 0, a round number, and the same below 0. */
+  function axis(add, what, x, base, tall, { unit, deep }, fs, also = []) {
+    const most = 0.9 * tall - deep * unit, power = 10 ** Math.floor(Math.log10(Math.max(1e-300, most / unit))), v = [5, 2, 1].map((n) => n * power).find((n) => n * unit <= most);
+    const levels = [0, ...also.filter((n) => n !== v && n * unit > 1.2 * fs), ...(v && v * unit > 1.2 * fs ? [v] : []), ...(v && v <= deep && v * unit > 1.2 * fs ? [-v] : [])], left = x - 4;
     add(`${what} axis`, "path", { class: "fac-step-axis", d: `M${left} ${base + deep * unit}V${base + deep * unit - tall}${levels.map((n) => `M${left - 4} ${base - n * unit}h4`).join("")}` });
     levels.forEach((n, i) => add(`${what} level ${i}`, "text", { class: "fac-t-soft", x: left - 6, y: base - n * unit + 0.3 * fs, "text-anchor": "end" }, short(n, 3)));
   }
