@@ -147,6 +147,30 @@ def one_factor(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
     return Told(_known("right but for one factor", says), same, always=lone)
 
 
+def one_more(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
+    """Tell of numbers to which one number was added, the same in all cases."""
+    told = list[tuple[str, float]]()
+    for name, got, truth in leaves(result, answer):
+        finite = np.isfinite(truth)
+        if not (np.isfinite(got) == finite).all():
+            return None
+        more = (got - truth)[finite]
+        noise = 2.0**-50 * np.abs(truth[finite]).max(initial=0.0)
+        if not len(more) or np.abs(more).max() <= noise:
+            continue
+        if np.ptp(more) > max(2 * noise, 1e-9 * np.abs(more).max()) or abs(more[0]) < 64 * noise:
+            return None
+        told.append((name, float(np.format_float_scientific(more.mean(), 2))))
+    if len({more for _, more in told}) != 1:
+        return None
+    which, more = " and ".join(name for name, _ in told), told[0][1]
+    says = (
+        f"{which}: {abs(more):g} too {'much' if more > 0 else 'little'}, in other cases as well. "
+        "What is it added for?"
+    )
+    return Told(_known("one number is added", says), (which, more), always=True)
+
+
 def cut(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
     """Tell of numbers that were made whole."""
     names = list[str]()
@@ -249,5 +273,5 @@ def _moved(
 _FEW = 4  # numbers, of which a factor may be chance
 _MOST_MOVED = 1 << 14
 _WHOLE = (("down", np.floor), ("to the nearest", np.round), ("up", np.ceil))
-BY_NUMBERS: tuple[Callable[[Any, Any, Inputs], Told | None], ...] = (in_floats, cut, one_factor, moved)
+BY_NUMBERS: tuple[Callable[[Any, Any, Inputs], Told | None], ...] = (in_floats, cut, one_factor, one_more, moved)
 """What wrong numbers are asked, when no known mistake makes them."""

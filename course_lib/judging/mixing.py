@@ -8,6 +8,7 @@ hidden, counted twice, or whose values belong to others. What is said is what wa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -192,6 +193,17 @@ def told(mix: Mixed) -> Mistake | None:
         return _mistake(f"hidden {plural(b)} are seen", "is hidden, and has a weight", seen, mix)
     what = "has a weight and should have none, or the other way round"
     return _mistake(f"other {plural(b)} are seen than should be", what, seen | out, mix)
+
+
+def of_both(one: Mistake, other: Mistake) -> Mistake | None:
+    """Return what two cases tell together: too many are seen in one, too few in another."""
+    if one.name == other.name:
+        return one
+    names = [re.match(r"hidden (\w+) are seen|(\w+) are left out|other (\w+) are", x.name)
+             for x in (one, other)]  # fmt: skip
+    words = {found and found[found.lastindex or 1] for found in names}
+    word = words.pop()
+    return replace(one, name=f"other {word} are seen than should be") if word and not words else None
 
 
 FAINT = "what lies far below the maximum is left out"

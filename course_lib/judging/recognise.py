@@ -26,13 +26,14 @@ from course_lib.judging.by_numbers import (
     lost_shares,
     overflows,
 )
-from course_lib.judging.mixing import can_mix, mixed, told
+from course_lib.judging.mixing import can_mix, mixed, of_both, told
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import (
     FEWEST_NUMBERS,
     Precision,
     flat,
     has_numbers,
+    is_exact,
     may_be_rounded,
     resembles,
     rounded,
@@ -292,10 +293,14 @@ def _rounded_to(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
     if not (precision := _rounded(failed, failed.result)):
         return None
     drawn = exercise.cases(np.random.default_rng(1))
-    for case in islice((c for c in drawn if c.name != failed.case.name), _TO_BE_CERTAIN):
+    for case in islice((c for c in drawn if c.name != failed.case.name), 2 * _TO_BE_CERTAIN):
         seen, result = Seen.of(exercise, case), run(case)
-        if _rounded(seen, result) != precision and not seen.accepts(result):
+        if _rounded(seen, result) == precision:
+            continue
+        if not seen.accepts(result):
             return None
+        if precision == "half" and is_exact(result, seen.answer) and _would_show(seen, failed):
+            return None  # nothing is rounded there: what is wrong elsewhere is another thing
     return precision
 
 
@@ -353,10 +358,10 @@ def _by_weights(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
             continue
         if not (mix := mixed(exercise, case, run)):
             continue
-        if not (mistake := told(mix)) or (said and said.name != mistake.name):
-            return None
-        if said:
-            return Named(said, certain=True)
+        mistake = told(mix)
+        if said or not mistake:
+            both = said and mistake and of_both(said, mistake)
+            return both and Named(both, certain=True)
         said = mistake
     return said and Named(said, certain=False)
 

@@ -178,6 +178,7 @@ _SHARED = frozenset(
         "the scale is upside down",
         "softmax over the wrong axis",
         "not divided by the sum",
+        "the root of head_dim is cut to a whole number",
     }
 )
 
