@@ -110,8 +110,8 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
         return f"print the offsets in program {program}: which of them are negative, and why?"
     if view.expanded:
         return (
-            f"axis {view.expanded[0]} of {name} has the stride 0, its entries lie on each other: do "
-            "these addresses use the strides that it has, or such as its sizes make?"
+            f"axis {view.expanded[0]} of {name} has the stride 0, its entries lie on each other: "
+            "do these addresses use the strides that it has, or such as its sizes make?"
         )
     steps = access.steps()
     if says := _one_axis_only(view, access) or _one_line_more(outside, access):
@@ -122,7 +122,7 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
         word = "strides" if len(strides) > 1 else "stride"
         return (
             f"from lane to lane these addresses move by {strange[0]}, and {name} has the {word} "
-            f"{own}: which stride is meant?"
+            f"{own}: which stride is meant?{_or_lanes_apart(steps, sorted(strides))}"
         )
     if _between(view, outside):
         item_strides = ", ".join(str(s // item) for s in strides)
@@ -153,6 +153,14 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
         f"is one of these addresses worked out wrongly? If none is, which of them is {mask} to "
         f"leave out in program {program}?"
     )
+
+
+def _or_lanes_apart(steps: list[tuple[int, int]], strides: list[int]) -> str:
+    """Return one more question where lanes may be meant to lie as far apart as they do."""
+    pairs = zip(sorted(step for step, _ in steps), strides, strict=False)
+    if len(steps) != len(strides) or any(step % stride for step, stride in pairs):
+        return ""
+    return " If lanes are to lie so far apart, which of these addresses must the mask leave out?"
 
 
 def _one_line_more(outside: np.ndarray, access: Access) -> str:

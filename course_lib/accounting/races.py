@@ -35,7 +35,8 @@ NO_LOCKS = (
 
 READ = (
     "every change is atomic, but a plain load reads it in between, and may see an old number: read "
-    "it in an atomic step as well, tl.atomic_add(pointer, 0.0)"
+    "it in an atomic step as well, tl.atomic_add(pointer, 0.0). Who compares and swaps tries again "
+    "until it succeeds"
 )
 
 

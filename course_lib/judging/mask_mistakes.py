@@ -56,7 +56,8 @@ MASKS = (
     ),
     known(
         "the mask is missing",
-        "causal=True makes no difference.",
+        "in the tiles that the loop visits no key is hidden: those beyond a row's own are, one by "
+        "one, however many of the tile the other rows see.",
         Misreading(masked=False),
         Misreading(masked=False, loop=SLIPS["zeros_past_end"]),  # nor does where K ends
     ),

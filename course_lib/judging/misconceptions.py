@@ -8,6 +8,7 @@ list, a name and a sentence for each mistake.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -62,6 +63,10 @@ NOT_THE_MAXIMUM_SLIPS = (
 NO_MAXIMUM_SLIPS = ("no_max", "no_max_in_p")
 CLIPPED = "scores are clipped, not shifted"
 CLIPPED_SLIPS = tuple(name for name in SLIPS if name.startswith("clip"))
+BOUNDED = "scores are bounded on both sides"
+BOUNDED_SLIPS = tuple(name for name in SLIPS if name.startswith("bound"))
+LEFT_OUT = "what lies far below the maximum is left out"
+LEFT_OUT_SLIPS = tuple(name for name in SLIPS if name.startswith("least"))
 STARTS_LOW = "the maximum does not start at -inf"
 STARTS_LOW_SLIPS = tuple(f"start_{name}" for name, _ in LOW_NUMBERS)
 OTHER_STRIDES = "the strides of another tensor"
@@ -135,6 +140,19 @@ _KNOWN = (
         *CLIPPED_SLIPS,
     ),
     known(
+        BOUNDED,
+        "scores beyond some number, above or below 0, are taken for that number: they all weigh "
+        "the same then. Once the maximum is subtracted, no score is too large: leave them as they "
+        "are.",
+        *BOUNDED_SLIPS,
+    ),
+    known(
+        LEFT_OUT,
+        "weights below some number count as 0. There may be many of them, or their values may be "
+        "large: exp makes them as small as they are, so let all of them count.",
+        *LEFT_OUT_SLIPS,
+    ),
+    known(
         "divided in every tile",
         "the output is divided by the running sum inside the loop, and then again or not undone.",
         "divide_each",
@@ -159,6 +177,13 @@ _KNOWN = (
         "each tile is normalised on its own",
         "each tile's weights are divided by the tile's own sum: divide once, at the end.",
         "tile_softmax",
+        "tile_softmax_averaged",
+    ),
+    known(
+        "rescaled twice",
+        "alpha multiplies the running sum, or the running output, twice in a step: once is enough "
+        "to bring it to the new maximum.",
+        *either_way("alpha_twice_in_l", "alpha_twice_in_o", "alpha_twice"),
     ),
     known(
         BASES,
@@ -351,8 +376,8 @@ _KNOWN = (
     ),
     known(
         NOT_THE_MAXIMUM,
-        "another number than the largest score so far is subtracted before exp: a mean, the "
-        "smallest score, the largest without its sign, a maximum that never changes, or that of "
+        "another number than the largest score so far is subtracted before exp: a mean, the first "
+        "or the smallest score, the largest without its sign, a maximum that never changes, or that of "
         "the newest tile alone. Where a score lies far above it, exp overflows; where all lie far "
         "below, it vanishes.",
         *NOT_THE_MAXIMUM_SLIPS,
@@ -419,6 +444,15 @@ _KNOWN = (
         "the numbers of a row need not stand side by side: multiply the column by its stride.",
         *(Misreading(strides=unit_columns(names)) for names in ("qkv", "q", "k", "v", "kv")),
     ),
+    known(
+        "the root of head_dim is cut to a whole number",
+        "math.isqrt and int() cut the fraction off: divide by the root itself, d**0.5.",
+        Misreading(
+            inputs=lambda q, k, v, _tile: (
+                q * (q.shape[-1] ** 0.5 / math.isqrt(q.shape[-1])), k, v,
+            )
+        ),
+    ),
     known(  # last: a factor so near to the right one changes little of what others explain
         "log2(e) is cut short",
         "log2(e) is 1.4426950408889634: with fewer digits every exponent is a little off, and its "
@@ -442,6 +476,7 @@ _LSE = (
     known("lse is m + l", "lse is m + ln(l), not m + l.", "lse_adds_l"),
     known("lse is only l", "lse is m + ln(l).", "lse_is_l"),
     known("lse is ln(l)", "lse lacks the maximum m.", "lse_is_ln_l"),
+    known("lse is m * ln(l)", "lse is m + ln(l): the two are added.", "lse_is_a_product"),
     known("lse is ln(m + l)", "lse is m + ln(l): the logarithm is of l alone.", "lse_of_m_and_l"),
     known("lse is 0", "lse is m + ln(l): 0 is stored everywhere.", "lse_is_0"),
     known(
@@ -530,8 +565,8 @@ _OF_TILES = (
     "O is not rescaled", "l is not rescaled", "nothing is rescaled", "alpha is inverted",
     "each tile uses its own maximum", "m is never updated", "divided in every tile",
     "the past is thrown away", "each tile is normalised on its own",
-    "the new tile is rescaled as well", "no maximum is subtracted", BASES, NOT_THE_MAXIMUM,
-    STARTS_LOW, ALL_NAN,
+    "the new tile is rescaled as well", "rescaled twice", "no maximum is subtracted", BASES,
+    NOT_THE_MAXIMUM, BOUNDED, LEFT_OUT, STARTS_LOW, ALL_NAN,
 )  # fmt: skip
 
 

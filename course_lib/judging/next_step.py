@@ -95,7 +95,10 @@ def _about_values(picture: ErrorMap) -> str:
         return f"compare {place} with {name} {right}, which is right: what is different there?"
     if len(picture.wrong_slices) < len(picture.slices):
         kind = picture.kind
-        return f"compare a wrong {kind} with a right one: which offsets depend on its number?"
+        return (
+            f"compare a wrong {kind} with a right one: an offset that depends on its number, a "
+            "length, or how large its numbers are, what is different there?"
+        )
     if picture.plane.max() >= INFINITE:
         return (
             f"print the steps towards {place}: the first that is not finite was inf - inf, 0 / 0, "

@@ -386,4 +386,4 @@ def _part(wrong: np.ndarray, word: str) -> str:
 
 def plural(word: str) -> str:
     """Return the plural of a word that the pictures use."""
-    return {"entry": "entries", "matrix": "matrices", "batch": "batches"}.get(word, word + "s")
+    return {"entry": "entries", "matrix": "matrices", "batch": "batches", "query": "queries"}.get(word, word + "s")

@@ -88,7 +88,19 @@ class Provenance:
                 "result, and your launcher puts numbers there afterwards: let the kernel store "
                 "what is right."
             )
+        elif self._is_put_together(result):
+            says = (
+                "the result is put together, outside a kernel, of what several launches wrote: let "
+                "one launch store all of it."
+            )
         return Finding(BY_THE_KERNEL, says)
+
+    def _is_put_together(self, result: Any) -> bool:
+        """Return whether every number of a result is one that some launch wrote."""
+        known = [values_of(x) for x in self.sources.written]
+        return bool(known) and all(
+            np.isin(values_of(x), np.concatenate(known)).all() for x in _tensors_in(result)
+        )
 
     def _why_not(self, name: str, tensor: Any) -> str:
         values = values_of(tensor)

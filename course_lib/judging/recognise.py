@@ -12,19 +12,28 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations, count, islice
+from itertools import chain, combinations, count, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from course_lib.judging import strides
-from course_lib.judging.by_numbers import ADDED, INT32, are_shrunk, lost_shares, overflows
+from course_lib.judging.by_numbers import (
+    ADDED,
+    BY_NUMBERS,
+    INT32,
+    are_shrunk,
+    lost_shares,
+    overflows,
+)
+from course_lib.judging.mixing import can_mix, mixed, of_both, told
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import (
     FEWEST_NUMBERS,
     Precision,
     flat,
     has_numbers,
+    is_exact,
     may_be_rounded,
     resembles,
     rounded,
@@ -41,6 +50,7 @@ _MOSTLY = 0.6  # of the cases where it should show, it does so in part: it may b
 _MOST_IN_HALF = 65504.0
 _MOST_PAIRS = 400
 _MOST_SCORES = 3 << 18  # computed for all pairs together: what they may cost
+_MOST_MIXED = 8  # cases looked at for weights
 _NOTHING = object()
 
 
@@ -172,10 +182,12 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
             return named
     if failed.case.args and _is_shrunk(exercise, failed, run):
         return Named(ADDED, certain=True)
+    if failed.case.args and (mistake := _by_numbers(exercise, failed, run)):
+        return Named(mistake, certain=True)
     precision = _rounded_to(exercise, failed, run)
     many = numbers_in(failed.answer) >= FEWEST_NUMBERS
     if not precision:
-        return None
+        return _by_weights(exercise, failed, run) if failed.case.args else None
     if precision == "half" and sum(_would_show(one, failed) for one in seen[:-1]) > _TO_BE_CERTAIN:
         return None  # what is rounded in one case and not in others of its kind is not known
     return Named(_rounding(precision, exercise.kind == "kernel"), certain=many)
@@ -281,10 +293,14 @@ def _rounded_to(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
     if not (precision := _rounded(failed, failed.result)):
         return None
     drawn = exercise.cases(np.random.default_rng(1))
-    for case in islice((c for c in drawn if c.name != failed.case.name), _TO_BE_CERTAIN):
+    for case in islice((c for c in drawn if c.name != failed.case.name), 2 * _TO_BE_CERTAIN):
         seen, result = Seen.of(exercise, case), run(case)
-        if _rounded(seen, result) != precision and not seen.accepts(result):
+        if _rounded(seen, result) == precision:
+            continue
+        if not seen.accepts(result):
             return None
+        if precision == "half" and is_exact(result, seen.answer) and _would_show(seen, failed):
+            return None  # nothing is rounded there: what is wrong elsewhere is another thing
     return precision
 
 
@@ -304,6 +320,50 @@ def _is_shrunk(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) -> 
         if elsewhere >= _TO_BE_CERTAIN and are_shrunk(told):
             return True
     return False
+
+
+def _by_numbers(
+    exercise: Exercise, failed: Seen, run: Callable[[Case], Any]
+) -> Mistake | None:
+    """Return what the numbers themselves tell: here, and in the next cases that fail."""
+    places = dict(zip(exercise.names(failed.case), failed.case.args, strict=False))
+    asked = [(ask, one) for ask in BY_NUMBERS if (one := ask(failed.result, failed.answer, places))]
+    elsewhere, formula = 0, is_formula(failed.case)
+    cheap = all(map(_is_plain, failed.case.args))
+    for case in exercise.cases(np.random.default_rng(1)) if asked else ():
+        seen, result = Seen.of(exercise, case), run(case)
+        if result is None or same(seen.answer, failed.answer):
+            continue
+        if seen.is_right(result) if formula else seen.accepts(result):
+            zero = (laid := flat(seen.answer)) is not None and not laid.numbers.any()
+            asked = [pair for pair in asked if zero or not pair[1].always]
+            continue
+        places = dict(zip(exercise.names(case), case.args, strict=False))
+        more = [(ask, one, ask(result, seen.answer, places)) for ask, one in asked]
+        asked = [(ask, one) for ask, one, other in more if other and other.of_all == one.of_all]
+        elsewhere += 1
+        if not asked or (elsewhere >= _TO_BE_CERTAIN and not cheap):
+            break
+    return asked[0][1].mistake if asked and elsewhere else None
+
+
+def _by_weights(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) -> Named | None:
+    """Return what the weights tell that an answer is made of, here and in one more case."""
+    said: Mistake | None = None
+    drawn = (c for c in exercise.cases(np.random.default_rng(1)) if c.name != failed.case.name)
+    for case in islice(chain([failed.case], drawn), _MOST_MIXED):
+        if not can_mix(exercise, case):
+            continue
+        if said and ((result := run(case)) is None or Seen.of(exercise, case).accepts(result)):
+            continue
+        if not (mix := mixed(exercise, case, run)):
+            continue
+        mistake = told(mix)
+        if said or not mistake:
+            both = said and mistake and of_both(said, mistake)
+            return both and Named(both, certain=True)
+        said = mistake
+    return said and Named(said, certain=False)
 
 
 def _would_show(passed: Seen, failed: Seen) -> bool:

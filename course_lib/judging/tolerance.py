@@ -227,6 +227,16 @@ def may_be_rounded(result: Any, expected: Any, inputs: Any) -> bool:
         return not bool((np.abs(got.numbers - truth.numbers) <= least * truth.scales).all())
 
 
+def is_exact(result: Any, expected: Any) -> bool:
+    """Return whether numbers are nearer to the right ones than half precision leaves them."""
+    got, truth = flat(result), flat(expected)
+    if got is None or truth is None or got.words != truth.words:
+        return False
+    with np.errstate(invalid="ignore"):  # of infinite numbers
+        off = np.abs(got.numbers - truth.numbers)
+    return bool((off <= 2.0**-16 * truth.scales)[np.isfinite(truth.numbers)].all())
+
+
 def _errors_of(inputs: Any) -> dict[Precision, tuple[float, float]]:
     """Return the precisions in which something was left to be lost, and the sizes of errors."""
     dtypes = [dtype for dtype in (str(getattr(x, "dtype", "")) for x in inputs) if "float" in dtype]

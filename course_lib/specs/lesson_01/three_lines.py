@@ -15,7 +15,14 @@ from course_lib.judging import cases, faults, magnitudes, sizes
 from course_lib.judging.attention_judge import attention_truth, output_only
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding, hidden_finding
-from course_lib.judging.misconceptions import BASES, CLIPPED, NOT_THE_MAXIMUM, attention_mistakes
+from course_lib.judging.misconceptions import (
+    BASES,
+    BOUNDED,
+    CLIPPED,
+    LEFT_OUT,
+    NOT_THE_MAXIMUM,
+    attention_mistakes,
+)
 from course_lib.judging.picture import Bar, TrafficBars
 from course_lib.judging.spec import HARD, NUMPY_ONLY, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import IN_DOUBLE, allowed_error, as_float64, score_rounding
@@ -87,7 +94,9 @@ def _judge_numpy(case: Case, observed: Observed, expected: Any) -> Finding | Non
     if finding := array_finding(got, o_true, allowed=allowed, name="o"):
         return finding
     if observed.ledger and observed.ledger.crossings:
-        says = f"PyTorch computed `{observed.ledger.crossings[0].op}` for you"
+        ops = list(dict.fromkeys(one.op for one in observed.ledger.crossings))
+        which = ", ".join(f"`{op}`" for op in ops[:4]) + (" and more" if len(ops) > 4 else "")
+        says = f"PyTorch computed for you (its operations: {which})"
         return Finding(NUMPY_ONLY, f"the answer is right, but {says}: write the lines.")
     return None
 
@@ -130,12 +139,6 @@ _OTHER_MAXIMA: tuple[tuple[str, str, Callable[..., np.ndarray]], ...] = (
         "The maximum is taken down the columns (axis 0): each row needs its own, along axis 1.",
         _with_max(lambda s: s.max(axis=0, keepdims=True)),
     ),
-    (
-        "scores are clipped, not shifted",
-        "Above the limit all scores become alike: subtract the row's maximum, which keeps their "
-        "differences.",
-        _with_max(lambda s: s - np.clip(s, -80, 80)),
-    ),
     *ways(
         NOT_THE_MAXIMUM,
         "Another number of the row than its maximum is subtracted: where a score lies far above "
@@ -170,12 +173,15 @@ _SUM_MISTAKE = Mistake(
 _SHARED = frozenset(
     {
         BASES,
+        BOUNDED,
         CLIPPED,
+        LEFT_OUT,
         "the scale is missing",
         "scaled twice",
         "the scale is upside down",
         "softmax over the wrong axis",
         "not divided by the sum",
+        "the root of head_dim is cut to a whole number",
     }
 )
 
@@ -326,6 +332,7 @@ def _judge_torch(case: Case, observed: Observed, expected: Any) -> Finding | Non
     return hidden_finding(observed.ledger) or _trips_finding(observed.ledger, q, k)
 
 
+_THE_LINES = ("mm", "bmm", "matmul", "_softmax")
 _MOST_ROWS = 24  # of the ledger: who loops has thousands
 
 
@@ -349,10 +356,12 @@ def _trips_finding(ledger: Any, q: Any, k: Any) -> Finding | None:
     says = f"the answer is right, but the ledger counts {trips} trips of an N x N matrix, not 4."
     if trips != ledger.trips(n_scores * q.element_size()) and not half:
         says += " (What crosses in parts is added up.)"
-    if trips > 6:
+    more = list(dict.fromkeys(x.op for x in counted if x.op not in _THE_LINES))
+    if "_softmax" not in {x.op for x in own}:
         says += " Use torch.softmax: it is one operation."
-    elif trips == 6:
-        says += " Which operation besides softmax still passes over all the scores?"
+    elif more:
+        which = ", ".join(f"`{op}`" for op in more[:5])
+        says += f" Besides the two products and softmax there are: {which}. Which need none?"
     shown = ledger.crossings[:_MOST_ROWS]
     rows = "\n".join(f"{c.op:<10} {c.direction:<8} {c.n_bytes} bytes" for c in shown)
     if len(shown) < len(ledger.crossings):

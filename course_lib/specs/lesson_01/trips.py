@@ -56,6 +56,14 @@ def _books(
     }
 
 
+def _of_p(n: int, d: int, itemsize: int, square: int) -> dict[str, float]:
+    """Return the answer of 1.3, if P, and not S, has ``square`` bytes."""
+    books = _books(n, d, itemsize)
+    books |= {"write_p": square, "read_p": square}
+    total = books["qkvo"] + sum(books[trip] for trip in _TRIPS)
+    return books | {"total": total, "total_gb": total / 1e9}
+
+
 def _changed(**changes: Callable[[dict[str, float]], float]) -> Callable[..., dict[str, float]]:
     """Return a model of 1.3 in which some entries are computed from the right ones."""
 
@@ -167,6 +175,28 @@ _TRIP_MISTAKES = (
         "only one of Q, K, V and O",
         "Q, K, V and O are four matrices of n x d.",
         *_linear(lambda n, d, itemsize: n * d * itemsize),
+    ),
+    *Mistake.ways(
+        "always two bytes per element",
+        "itemsize is the number of bytes: multiply by it, not by 2.",
+        lambda n, d, itemsize: _books(n, d, itemsize, square=2 * n * n),
+        lambda n, d, itemsize: _books(n, d, itemsize, linear=8 * n * d),
+        lambda n, d, itemsize: _books(n, d, 2),
+    ),
+    *Mistake.ways(
+        "P is counted in fp32",
+        "all matrices have `itemsize` bytes a number here, P as well.",
+        lambda n, d, itemsize: _of_p(n, d, itemsize, 4 * n * n),
+    ),
+    *Mistake.ways(
+        "causal halves the scores",
+        "nothing is masked here: S has n * n numbers, whoever sees whom.",
+        *(
+            lambda n, d, itemsize, more=more: _books(
+                n, d, itemsize, square=n * (n + more) // 2 * itemsize
+            )
+            for more in (1, 0)
+        ),
     ),
     Mistake(
         "S is n x d",

@@ -38,6 +38,7 @@ def _miscounted(
     only_trips: bool = False,
     all_heads: bool = True,
     lse: bool = False,
+    o_bytes: int = 0,
     unit: float = 1,
 ) -> float:
     """Return the count of somebody with the named mistake; without a flag it is right."""
@@ -49,6 +50,7 @@ def _miscounted(
     b = b or (itemsize if in_bytes else 1)
     rows = 0 if only_trips else heads * n_q * queries + group * (n_k if lengths else n_q) * kv
     total = rows * d * b + trips * heads * n_q * n_k * b + (4 * heads * n_q if lse else 0)
+    total += heads * n_q * d * (o_bytes - b) if o_bytes else 0
     return total / unit
 
 
@@ -87,6 +89,11 @@ _LEAST_MISTAKES = table(
      "the 4 bytes per row of the log-sum-exp are in it. Training wants them; the output does not. "
      "Here they are left out.",
      {"lse": True}),
+    (
+        "O is counted in fp32",
+        "O is stored in itemsize bytes a number, as the inputs are.",
+        {"o_bytes": 4},
+    ),
     ("not in bytes", "this is in MB: return bytes.", {"unit": 1e6}),
     ("not in bytes", "this is in MiB: return bytes.", {"unit": 2**20}),
     ("not in bytes", "this is in GB: return bytes.", {"unit": 1e9}),

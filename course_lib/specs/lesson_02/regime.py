@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import permutations
 from typing import Any
 
@@ -179,6 +180,25 @@ def _above_the_least(flops: float, n_bytes: float, launches: int, on: GPU) -> st
     return "overhead" if overhead > min(others) else _largest([0.0, *others])
 
 
+def _traffic_first(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
+    """Return what somebody says for whom overhead comes in where traffic has won already."""
+    overhead, moving, computing = _seconds(flops, n_bytes, launches, on)
+    if computing > moving:
+        return "arithmetic"
+    return "overhead" if overhead > moving else "traffic"
+
+
+def _with_overhead(added: Sequence[int], *call: Any) -> list[float]:
+    """Return the times, where that of the launches is part of others as well."""
+    seconds = _seconds(*call)
+    return [time + more * seconds[0] for time, more in zip(seconds, added, strict=True)]
+
+
+def _with_margin(by: float, *call: Any) -> list[float]:
+    overhead, *others = _seconds(*call)
+    return [overhead / by, *others]
+
+
 def _above_the_sum(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
     """Return what somebody says for whom overhead wins against both others together."""
     overhead, *others = _seconds(flops, n_bytes, launches, on)
@@ -236,11 +256,15 @@ _REGIME_MISTAKES = table(
      _at_a_ridge_of(_H100.ridge), _at_a_ridge_of(295.0)),
     ("not all three are compared",
      "the largest of three is larger than both others: compare each with both.",
-     _two_of_three, _above_the_least),
+     _two_of_three, _traffic_first, _above_the_least),
     ("two times are added up",
-     "each time is taken as if the other two cost nothing: compare it with each, not with the sum "
-     "of both.",
-     _above_the_sum),
+     "each time is taken as if the other two cost nothing: compare it with each, not with a sum of "
+     "two.",
+     _above_the_sum,
+     *(_by_seconds(partial(_with_overhead, added)) for added in ((0, 1, 0), (0, 0, 1), (0, 1, 1)))),
+    ("overhead counts only if it is clearly the largest",
+     "the largest of three is larger than both others, by however little: no margin.",
+     *(_by_seconds(partial(_with_margin, by)) for by in (1.05, 1.1, 1.2, 1.25, 1.5, 2, 10))),
     ("the times are rounded",
      "two times that lie close together become equal: compare them as they are.",
      _in_microseconds),
@@ -248,6 +272,9 @@ _REGIME_MISTAKES = table(
      _by_seconds(lambda *call: [*_seconds(*call)[:2], 1000 * _seconds(*call)[2]])),
     ("GiB instead of GB", "hbm_gb_per_s counts 1e9 bytes; 2**30 bytes are a GiB.",
      _by_seconds(lambda f, b, launches, on: _seconds(f, b * 1e9 / 2**30, launches, on))),
+    ("TiB instead of TB", "tflops_half counts 1e12 FLOPs, not 2**40.",
+     _by_seconds(lambda f, b, n, on: _seconds(f * 1e12 / 2**40, b, n, on)),
+     _by_seconds(lambda f, b, n, on: _seconds(f * 1e12 / 2**40, b * 1e9 / 2**30, n, on))),
     ("the smallest time is taken", "what takes longest is the limit: max, not min.",
      lambda *call: REGIMES[_seconds(*call).index(min(_seconds(*call)))]),
     ("traffic and arithmetic are exchanged", "few FLOPs per byte means that traffic is the limit.",

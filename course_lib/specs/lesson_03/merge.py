@@ -73,6 +73,17 @@ def _merge_averages(a: State, b: State) -> State:
     return m, l_sum, (w_a * a[2] + w_b * b[2]) / l_sum
 
 
+def _merge_as_lse(a: State, b: State) -> State:
+    """Return what comes out if the log-sum-exp stands in place of m, and 1 in that of the sum."""
+    m, l_sum, o = _merge(a, b)
+    return float(m + np.log(l_sum)), 1.0, o / l_sum
+
+
+def _merge_weighed_twice(a: State, b: State) -> State:
+    """Return what comes out if each o is multiplied by its l_sum, as if it were an average."""
+    return (*_merge(a, b)[:2], _merge(*((m, l, l * o) for m, l, o in (a, b)))[2])
+
+
 def _merge_and_divide(a: State, b: State) -> State:
     m, l_sum, o = _merge(a, b)
     return m, l_sum, o / l_sum
@@ -255,10 +266,11 @@ _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
         "each side's factor comes from its own maximum: exp(m_a - m) belongs to a.",
         partial(_merge, exchange=True),
     ),
-    (
+    *ways(
         "m is a log-sum-exp",
         "m is the larger of the two maxima, a score that exists; l_sum already holds the sum.",
         partial(_merge, use=np.logaddexp),
+        _merge_as_lse,
     ),
     (
         "the smaller maximum is taken",
@@ -303,6 +315,7 @@ _MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
         "the o of a state is a sum, not an average: merge sums, divide at the very end.",
         _merge_averages,
         _merge_and_divide,
+        _merge_weighed_twice,
     ),
     (
         "m becomes 0 where no key was seen",

@@ -19,8 +19,12 @@ from course_lib.judging.misconceptions import (
     ALPHA_IS_1,
     BASES,
     BASES_SLIPS,
+    BOUNDED,
+    BOUNDED_SLIPS,
     CLIPPED,
     CLIPPED_SLIPS,
+    LEFT_OUT,
+    LEFT_OUT_SLIPS,
     NO_MAXIMUM_SLIPS,
     NOT_THE_MAXIMUM,
     NOT_THE_MAXIMUM_SLIPS,
@@ -63,7 +67,8 @@ def walk(
 
 _NOT_THE_MAXIMUM = (
     "scores are measured against another number than m_new, the largest score of all piles so far: "
-    "a mean, the smallest score, the largest without its sign, or a maximum that never changes. "
+    "a mean, the first or the smallest score, the largest without its sign, or a maximum that never "
+    "changes. "
     "Where a score lies far above it, exp overflows; where all lie far below, it vanishes."
 )
 # name, what to tell the student, its name among SLIPS. The last ones give NaN on many inputs:
@@ -86,6 +91,14 @@ STREAM_MISTAKES = (
         "O is multiplied by alpha when a new maximum arrives, l_sum is not. Both were measured "
         "against the old maximum, so both must shrink.",
         "no_rescale_l",
+    ),
+    *(
+        (
+            "rescaled twice",
+            "alpha brings what is old to the new maximum: multiply by it once in each pile.",
+            slip,
+        )
+        for slip in ("alpha_twice_in_l", "alpha_twice_in_o", "alpha_twice")
     ),
     (
         "nothing is rescaled",
@@ -123,6 +136,8 @@ STREAM_MISTAKES = (
         *NO_MAXIMUM_SLIPS,
     ),
     *((CLIPPED, SAYS[CLIPPED], slip) for slip in CLIPPED_SLIPS),
+    *((BOUNDED, SAYS[BOUNDED], slip) for slip in BOUNDED_SLIPS),
+    *((LEFT_OUT, SAYS[LEFT_OUT], slip) for slip in LEFT_OUT_SLIPS),
     *ways(
         BASES,
         "exp and exp2 do not belong together: exp everywhere.",

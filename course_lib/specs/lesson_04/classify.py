@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,14 @@ def _offset_in(*rules: str) -> Callable[..., str]:
     return rule
 
 
+def _by_number(
+    r0: int, r1: int, c0: int, c1: int, offset: int = 0, *, with_offset: bool
+) -> str:
+    """Return what somebody says who compares the numbers of tiles."""
+    i, j = (r0 + with_offset * offset) // (r1 - r0), c0 // (c1 - c0)
+    return "skip" if j > i else "full" if j < i else "partial"
+
+
 _RULES = table(
     ("the offset is ignored", "query i stands at position i + offset.", _moved(lambda offset: 0)),
     ("the offset has the wrong sign",
@@ -150,7 +159,8 @@ _RULES = table(
      _by_corners(full=lambda *corners: True),
      _by_corners(full=lambda q0, q1, k0, k1: q1 >= k1)),
     ("stop is counted as part of the tile",
-     "the last query is row_stop - 1 and the last key is col_stop - 1.",
+     "the last query is row_stop - 1 and the last key is col_stop - 1. A query sees its own key: "
+     "compare these with <= where you count so, not with <.",
      _by_corners(lambda q0, q1, k0, k1: q1 + 1 < k0, lambda q0, q1, k0, k1: q0 > k1),
      _by_corners(lambda q0, q1, k0, k1: q1 + 1 < k0),
      _by_corners(full=lambda q0, q1, k0, k1: q0 > k1)),
@@ -164,6 +174,10 @@ _RULES = table(
      "that is right for square tiles on the diagonal only: two corners decide, the last query "
      "with the first key and the first query with the last key.",
      _by_corners(lambda q0, q1, k0, k1: q0 < k0, lambda q0, q1, k0, k1: q0 > k0)),
+    ("tile numbers are compared, not positions",
+     "numbers of tiles say who sees whom where all are square and begin together: two corners "
+     "decide, at their positions.",
+     *(partial(_by_number, with_offset=x) for x in (True, False))),
     ("nothing is ever full",
      "this is safe but wasteful: here every pair is allowed, so no mask is needed.",
      _by_corners(full=lambda *corners: False)),

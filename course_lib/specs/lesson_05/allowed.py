@@ -154,6 +154,21 @@ def _one_top(x: Any, *, limit: float, block_rows: int) -> tuple[np.ndarray, np.n
     return kept, np.repeat(np.maximum.reduceat(top, starts), block_rows)[: len(top)]
 
 
+def _along_axis_0(x: Any, *, limit: float, block_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return kept and each tile's maxima by columns, as many as it has rows."""
+    kept, _ = _allowed(x, limit=limit)
+    tiles = [_filled_up(kept[at : at + block_rows]) for at in range(0, len(kept), block_rows)]
+    return kept, np.concatenate([tile.max(axis=0)[: len(tile)] for tile in tiles])
+
+
+def _times_infinity(x: Any, *, limit: float, add: bool, **_rest: Any) -> Any:
+    """Return what (x > limit) * -inf makes, added to x or to what x times the mask is."""
+    x = as_float64(x)
+    with np.errstate(invalid="ignore"):
+        kept = (x if add else x * (x <= limit)) + (x > limit) * -np.inf
+    return kept, kept.max(axis=1)
+
+
 def _past_the_row(kept: np.ndarray, fill: float) -> np.ndarray:
     """Return each row's maximum if places past its end hold ``fill``."""
     n = kept.shape[1]
@@ -240,6 +255,12 @@ ALLOWED_SCORES = Exercise.of(
             "tl.max(tile, 0) is one number for each column. Along axis 1 there is one for each "
             "row.",
             partial(_other, top=lambda kept, x: np.resize(kept.max(axis=0), len(kept))),
+            _along_axis_0,
+        ),
+        *Mistake.ways(
+            "0 times infinity is NaN",
+            "A mask that multiplies -inf makes NaN wherever it is 0: choose with tl.where.",
+            *(partial(_times_infinity, add=add) for add in (True, False)),
         ),
         Mistake(
             "one maximum for the whole tile",

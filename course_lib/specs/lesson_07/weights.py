@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,15 @@ def _first_rows(lse: Any, i: int, tiles: dict[str, int]) -> np.ndarray:
     return np.roll(as_float64(lse), i * tiles["block_q"])
 
 
+def _along_the_keys(
+    q: Any, k: Any, lse: Any, i: int, j: int, *, block_q: int, block_k: int, of_keys: bool
+) -> np.ndarray:
+    """Return the weights, if a column has an lse: the one of its key's number, or of a row's."""
+    s = _score_tile(q, k, i, j, block_q, block_k)
+    first = j * block_k if of_keys else i * block_q
+    return in_float32(np.exp(s - as_float64(lse)[None, first : first + s.shape[1]]))
+
+
 def _reshaped(k: np.ndarray, block_k: int) -> np.ndarray:
     tiles = [k[first : first + block_k] for first in range(0, len(k), block_k)]
     return np.concatenate([tile.reshape(tile.shape[::-1]).T for tile in tiles])
@@ -147,6 +157,11 @@ EXERCISE = Exercise.of(
             "lse is added",
             "The sign of lse is wrong: exp(s) / exp(lse) is exp(s - lse).",
             lambda s, lse, d: np.exp(s + lse),
+        ),
+        *Mistake.ways(
+            "lse is taken along the keys",
+            "lse is one number a query: it belongs to a row, lse[rows, None].",
+            *(partial(_along_the_keys, of_keys=x) for x in (True, False)),
         ),
         _weights_mistake(
             "lse is not used",

@@ -328,8 +328,8 @@ def _of_masks(case: Case, masks: list[Mask], elsewhere: Mask, p: np.ndarray) -> 
         dropped.tiles_finding(first, in_other_tiles, tiles)
         or dropped.elsewhere_finding(first, elsewhere)
         or dropped.repeat_finding(first, other_seed)
-        or dropped.rate_finding(first, rate)
         or dropped.line_finding(first, rate)
+        or dropped.rate_finding(first, rate)
         or _scaled(first, p * first.kept * first.shown, rate, largest=float(case.args[4].max()))
     )
 
@@ -381,7 +381,13 @@ def _of_values(case: Case, got: Any, call: _Call) -> Finding | None:
     if finding is None or not rate:
         return finding
     for known, says, how in _known_slips(np.asarray(call.kept), rate):
-        if gradients_finding(got[2:5], call.gradients(do, *how), limits, _NAMES[2:]) is None:
+        made = [  # each kernel makes its own
+            truth if array_finding(one, truth, allowed=limit) is None else wrong
+            for one, truth, limit, wrong in zip(
+                got[2:5], truths, limits, call.gradients(do, *how), strict=True
+            )
+        ]
+        if gradients_finding(got[2:5], made, limits, _NAMES[2:]) is None:
             return replace(finding, property=known, says=f"{finding.says} It looks as if {says}")
     return _with_mask(finding, rate)
 
@@ -394,7 +400,8 @@ def _with_mask(finding: Finding, rate: float) -> Finding:
     if not rate or finding.property != "the values":
         return finding
     says = f"{finding.says} It is compared with the mask that your own output shows if V is an "
-    says += "identity: is it the same one in all three kernels, and after other calls?"
+    says += "identity: is it the same one in all three kernels, and after other calls? If it is, "
+    says += "dV takes P * D, and dS is P * (dP * D - delta)."
     return replace(finding, property="the values with that mask", says=says)
 
 

@@ -84,7 +84,8 @@ def rate_finding(mask: Mask, rate: float) -> Finding | None:
     says = f"with rate {rate:g}, {dropped} of {places} weights are dropped: {dropped / places:.1%}."
     look = "drop a weight where its random number, between 0 and 1, is less than rate."
     if dropped == 0:
-        look = "where is the mask applied? The weights that multiply V are to be 0 where dropped."
+        look = "is rate a float where it is compared (int makes 0 of it), and is the mask applied to "
+        look += "the weights that multiply V?"
     elif abs(dropped - (1 - rate) * places) <= _bound(places, rate):
         look = "rate is the share that is dropped, not the share that is kept."
     return Finding("drops at the rate", says, look=look)
@@ -106,7 +107,8 @@ def tiles_finding(mask: Mask, other: Mask, tiles: tuple[int, int]) -> Finding | 
         f"in tiles of {b_q} queries and {b_k} keys other weights are dropped than in tiles of "
         f"{b_k} and {b_q}: {int(differ.sum())} of them.",
         f"first at batch {b}, head {h}, query {i}, key {j}",
-        look="number a weight by its row and key in the whole matrix, not in the tile.",
+        look="number a weight by its row and key in the whole matrix, not in the tile. And does "
+        "anything go into the seed that is another in each call, a counter?",
     )
 
 
@@ -127,7 +129,13 @@ def elsewhere_finding(mask: Mask, other: Mask) -> Finding | None:
 
 
 def line_finding(mask: Mask, rate: float) -> Finding | None:
-    """Ask for about ``rate`` of the weights of each row, key and diagonal, over all heads."""
+    """Ask for about as many of the weights of each row, key and diagonal, over all heads.
+
+    How many that is, all of them together say: whether it is ``rate`` is asked elsewhere.
+    """
+    share = rate if rate_finding(mask, rate) is None else mask.share
+    if not 0 < share < 1:
+        return None
     shown, gone = mask.shown.sum((0, 1)), (mask.shown & ~mask.kept).sum((0, 1))
     n_q = len(shown)
     row, key = np.indices(shown.shape)
@@ -139,15 +147,26 @@ def line_finding(mask: Mask, rate: float) -> Finding | None:
         places, dropped = (
             np.bincount(number.ravel(), weights=x.ravel()).astype(int) for x in (shown, gone)
         )
-        for i, (n, less) in enumerate(zip(places.tolist(), dropped.tolist(), strict=True)):
-            if n and n * _surprise(less / n, rate) > _CHANCE + math.log(len(places)):
-                name = line.format(i - n_q + 1 if what == "diagonal" else i)
-                return Finding(
-                    "drops at the rate",
-                    f"with rate {rate:g}, {less} of the {n} weights of {name.replace('+ -', '- ')}"
-                    f", of all heads, are dropped: a whole {what} is not like the others.",
-                    look=f"what is done for this {what} that is not done for the others?",
-                )
+        counted = list(enumerate(zip(places.tolist(), dropped.tolist(), strict=True)))
+        uneven = [
+            i
+            for i, (n, less) in counted
+            if n and n * _surprise(less / n, share) > _CHANCE + math.log(len(places))
+        ]
+        if not uneven:
+            continue
+        n, less = counted[uneven[0]][1]
+        name = line.format(uneven[0] - n_q + 1 if what == "diagonal" else uneven[0])
+        many = len(uneven) > 0.2 * (places > 0).sum()
+        unlike = "the weights of one share numbers" if many else "it is not like the others"
+        look = f"what is done for this {what} that is not done for the others?"
+        return Finding(
+            "drops at the rate",
+            f"with rate {rate:g}, {less} of the {n} weights of {name.replace('+ -', '- ')}, of all "
+            f"heads, are dropped, and {len(uneven)} of {(places > 0).sum()} {what}s are as uneven: "
+            f"{unlike}.",
+            look="give each weight a random number of its own." if many else look,
+        )
     return None
 
 

@@ -105,15 +105,16 @@ def _answer(
 ) -> Callable[..., Any]:
     """Return o, dq, dk and dv with something wrong or nothing.
 
-    ``instead`` of do the backward takes "o" or "ones", or delta is 0 ("no delta"). ``only``: which
-    of the gradients come from the kernel with the slip. ``another``: causal in the backward is that
-    of another call, the contrary.
+    ``instead`` of do the backward takes "o" or "ones"; or delta is that of "do alone" or of
+    "o alone". ``only``: which of the gradients come from the kernel with the slip. ``another``:
+    causal in the backward is that of another call, the contrary.
     """
 
     def model(q: Any, k: Any, v: Any, do: Any, *, causal: bool = False) -> Any:
         o, lse = attention_truth(q, k, v, causal=causal)
         do = {"o": o, "ones": np.ones_like(o)}.get(instead, as_float64(do))
-        saved = (q, k, v, do, lse, (do * o).sum(-1), Where.of(q, k, causal=causal != another))
+        alone = {"do alone": do * do, "o alone": o * o}.get(instead, do * o)
+        saved = (q, k, v, do, lse, alone.sum(-1), Where.of(q, k, causal=causal != another))
         return (o, *in_one_kernel(slip, only, *saved))
 
     return model
@@ -204,6 +205,8 @@ _MISTAKES = Mistake.table(
     ("o is taken for do",
      "backward is given the gradient of the loss by o; o itself is only needed for delta.",
      _answer(Slip(), instead="o")),
+    ("delta is not of do and o", "delta is the sum of do * o along a row.",
+     *(_answer(Slip(), instead=x) for x in ("do alone", "o alone"))),
     ("do is not used",
      "backward is given the gradient of the loss by o, and every gradient is made of it.",
      _answer(Slip(), instead="ones")),

@@ -42,6 +42,8 @@ class Slip:
     scores: S but for its scale, ``scores(q, k, where)``. weights: how P is made (`weights`). dp:
     what becomes of dP, ``dp(dp, where)``. ds: ``ds(p, dp, delta)``. for_q, for_k, for_v: what is
     multiplied for dQ, dK and dV, of ``(p, ds, where)``. power: of the scale that dQ and dK get.
+    delta: what is subtracted, ``delta(p, dp, delta, where)``. operands: what dP, dQ, dK and dV are
+    products with, of ``(q, k, v, do)``.
     """
 
     scores: _Change = lambda q, k, where: q @ k.mT
@@ -52,6 +54,8 @@ class Slip:
     for_k: _Change = lambda p, ds, where: ds
     for_v: _Change = lambda p, ds, where: p
     power: int = 1
+    delta: _Change = lambda p, dp, delta, where: delta
+    operands: Callable[..., tuple[np.ndarray, ...]] = lambda q, k, v, do: (v, k, q, do)
 
 
 def gradients(
@@ -64,9 +68,12 @@ def gradients(
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     with np.errstate(all="ignore"):
         p = slip.weights(scale * slip.scores(q, k, where), lse[..., None], where)
-        ds = in_float32(slip.ds(p, slip.dp(do @ v.mT, where), delta[..., None]))
+        for_dp, of_dq, of_dk, of_dv = slip.operands(q, k, v, do)
+        dp = slip.dp(do @ for_dp.mT, where)
+        ds = in_float32(slip.ds(p, dp, slip.delta(p, dp, delta[..., None], where)))
         for_q, for_k, for_v = (f(p, ds, where) for f in (slip.for_q, slip.for_k, slip.for_v))
-        dq, dk, dv = _pulled(q, k, for_q)[0], _pulled(q, k, for_k)[1], _pulled(do, v, for_v)[1]
+        dq = _pulled(q, of_dq, for_q)[0]
+        dk, dv = _pulled(of_dk, k, for_k)[1], _pulled(of_dv, v, for_v)[1]
         factor = scale**slip.power
         return in_float32(factor * dq), in_float32(factor * dk), in_float32(dv)
 
@@ -104,7 +111,23 @@ _RESHAPED = (
     "transpose it.",
     Slip(scores=_of_reshaped_k),
 )
+def _of_the_tile(p: np.ndarray, dp: np.ndarray, delta: np.ndarray, where: Where) -> np.ndarray:
+    """Return, in place of delta, the sums of P * dP over each tile of keys alone."""
+    starts = np.arange(0, p.shape[-1], where.block_k)
+    sums = np.add.reduceat(p * dp, starts, axis=-1)
+    return np.asarray(sums[..., where.key // where.block_k])
+
+
 OF_DS = table(
+    ("delta is made of this tile alone",
+     "delta belongs to the whole row, of which a tile is a part: use the delta that is given.",
+     Slip(delta=_of_the_tile)),
+    ("delta is subtracted behind the product",
+     "the bracket is missing: dS = P * (dP - delta), not P * dP - delta.",
+     Slip(ds=lambda p, dp, delta: p * dp - delta),
+     Slip(ds=lambda p, dp, delta: np.where(p == 0, 0.0, p * dp - delta))),
+    ("dP is made of K", "dP = dO V^T: how much a weight moves the loss, its value tells.",
+     Slip(operands=lambda q, k, v, do: (k, k, q, do))),
     ("delta is not subtracted",
      "dS = P * (dP - delta): without delta, a row of dS does not add up to 0.",
      Slip(ds=lambda p, dp, delta: p * dp)),
@@ -161,7 +184,7 @@ def _seen_of(x: np.ndarray, where: Where) -> np.ndarray:
     return np.where(where.seen, x, 0.0)
 
 
-def _of_one_mask(skip: bool) -> tuple[tuple[str, str, Slip], ...]:
+def _of_one_mask(skip: bool | None) -> tuple[tuple[str, str, Slip], ...]:
     hidden = Slip(weights=partial(unmasked, skip=skip))
     return (
         ("the mask is missing in dS",
@@ -175,7 +198,15 @@ def _of_one_mask(skip: bool) -> tuple[tuple[str, str, Slip], ...]:
     )  # fmt: skip
 
 
-_OF_ONE_MASK = (*_of_one_mask(skip=True), *_of_one_mask(skip=False))
+_OF_ONE_MASK = tuple(one for skip in (True, False, None) for one in _of_one_mask(skip))
+OF_OPERANDS = table(
+    ("dQ is a product with V", "dQ = scale * dS K: a query is moved by the keys.",
+     Slip(operands=lambda q, k, v, do: (v, v, q, do))),
+    ("dK is a product with dO", "dK = scale * dS^T Q: a key is moved by the queries.",
+     Slip(operands=lambda q, k, v, do: (v, k, do, do))),
+    ("dV is a product with Q", "dV = P^T dO: a value is moved by the gradients of the outputs.",
+     Slip(operands=lambda q, k, v, do: (v, k, q, q))),
+)  # fmt: skip
 SCALED_V, FOR_Q, FOR_K, FOR_V = table(
     ("dV is scaled", "dV = P^T dO: the scale is in P already, and V itself was not scaled.",
      Slip(for_v=lambda p, ds, where: p / np.sqrt(where.d))),
@@ -198,7 +229,7 @@ def mistakes_of(
     """Return the known mistakes of an exercise, whose answer with a slip is ``model(slip)``."""
     made = (*OF_TILES, *loops, *OF_MASKS)
     every = [(name, says, Slip(weights=weights)) for name, says, weights in made]
-    every += [*_OF_ONE_MASK, *slips, _RESHAPED]
+    every += [*_OF_ONE_MASK, *slips, *OF_OPERANDS, _RESHAPED]
     return tuple(Mistake(name, says, model(slip)) for name, says, slip in every)
 
 

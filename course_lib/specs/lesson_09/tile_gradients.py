@@ -140,9 +140,6 @@ _OF_ROWS = table(
     ("lse is taken along the keys",
      "lse is one number a query: it belongs to a row, lse_row[:, None].",
      Slip(weights=lambda s, lse, where: right(s, lse.mT, where))),
-    ("delta is made of this tile alone",
-     "delta belongs to the whole row, of which this tile is a part: use delta_row.",
-     Slip(ds=lambda p, dp, delta: p * (dp - (p * dp).sum(-1, keepdims=True)))),
 )  # fmt: skip
 _ORDER = "return dq, dk, dv, in this order."
 

@@ -103,6 +103,15 @@ def _where(mask: Any, s: np.ndarray, lse: np.ndarray) -> np.ndarray:
     return np.where(mask, in_float32(np.exp(s - lse)), 0.0)
 
 
+def _tile_maximum(s: np.ndarray, _lse: Any, where: Where, hidden: bool = False) -> np.ndarray:
+    """Return exp(s - the tile's maximum), of what is ``hidden`` as well, not divided."""
+    shown, p = (s if hidden else np.where(where.seen, s, -np.inf)), np.zeros_like(s)
+    for start in range(0, s.shape[-1], where.block_k):
+        part = shown[..., start : start + where.block_k]
+        p[..., start : start + where.block_k] = np.exp(part - part.max(-1, keepdims=True))
+    return np.where(where.seen, np.nan_to_num(p), 0.0)
+
+
 def _only(met: Callable[[Where], Any]) -> Weights:
     """Return the right weights of those pairs that are ``met`` as well, (n_q, n_k); else 0."""
     return lambda s, lse, where: _where(where.seen & met(where), s, lse)
@@ -187,14 +196,20 @@ def _hidden_before_exp(
     return _of_visited(np.where(guarded & np.isneginf(lse), 0.0, p), where, skip)
 
 
-def _of_visited(p: np.ndarray, where: Where, skip: bool) -> np.ndarray:
-    """Return weights that are 0 in tiles of which nothing is seen, if the loops ``skip`` those."""
+def _of_visited(p: np.ndarray, where: Where, skip: bool | None) -> np.ndarray:
+    """Return weights that are 0 in tiles of which nothing is seen, if the loops ``skip`` those.
+
+    None: a loop over queries begins with the very row that sees the tile's first key.
+    """
+    if skip is None:
+        before = where.causal & (where.row + where.shift < where.first_key)
+        return np.where(before, 0.0, p)
     last_row = np.minimum(where.first_row + where.block_q, len(where.seen)) - 1
     visited = last_row + where.shift >= where.first_key
     return np.where(visited, p, 0.0) if skip and where.causal else p
 
 
-def unmasked(s: Any, lse: Any, where: Where, *, skip: bool) -> np.ndarray:
+def unmasked(s: Any, lse: Any, where: Where, *, skip: bool | None) -> np.ndarray:
     """Return weights of hidden pairs as well."""
     return _of_visited(np.exp(s - lse), where, skip)
 
@@ -228,6 +243,9 @@ OF_TILES = table(
      "vanishes below -103: subtract first.",
      lambda s, lse, at: np.where(
          at.seen, np.exp(s.astype(np.float32)) / np.exp(lse.astype(np.float32)), 0.0)),
+    ("each tile subtracts its own maximum",
+     "exp(S - max) is a weight before it is divided: lse holds the maximum and the sum, subtract it.",
+     _tile_maximum, partial(_tile_maximum, hidden=True)),
     ("lse is divided by", "lse is a logarithm: subtract it inside exp.",
      lambda s, lse, at: np.where(at.seen, np.exp(s) / lse, 0.0)),
     ("base 2 and base e are mixed",
@@ -270,7 +288,8 @@ KEYS_OUTSIDE = table(
      "key is seen.",
      _from_row(lambda at: at.row_tile(at.first_key + 1 - at.shift)),
      _from_row(lambda at: at.row_tile(at.first_key + at.block_k - at.shift)),
-     _from_row(lambda at: at.row_tile(at.first_key + at.block_k - 1 - at.shift))),
+     _from_row(lambda at: at.row_tile(at.first_key + at.block_k - 1 - at.shift)),
+     _from_row(lambda at: at.first_key + at.block_k - 1 - at.shift)),
     ("the loop's start is aligned at the start",
      "with n_q != n_k the first row that sees key j is j - (n_k - n_q).",
      _from_row(lambda at: at.row_tile(at.first_key))),

@@ -109,6 +109,23 @@ def _by_weights(weights: Callable[[np.ndarray], Any]) -> Callable[..., Any]:
     return model
 
 
+def _averaged(o: Any, lse: Any) -> Any:
+    """Return the mean of the parts that have a key, and the lse of as many equal ones."""
+    lse = as_float64(lse)
+    there, m = np.isfinite(lse), finite_max(lse.max(0))
+    with np.errstate(all="ignore"):
+        return _weighed(as_float64(o), there / np.maximum(there.sum(0), 1)), m + np.log(there.sum(0))
+
+
+def _splits_last(x: Any) -> Any:
+    """Return parts (splits, B, H, ...) as they are read by who takes them for (B, H, splits, ...).
+
+    Of tensors in one piece: what lies otherwise is put into one first.
+    """
+    splits, *rows = x.shape
+    return x.contiguous().reshape(*rows[:2], splits, *rows[2:]).movedim(2, 0)
+
+
 def _without_maximum(o: Any, lse: Any) -> Any:
     with np.errstate(all="ignore"):
         weights = np.exp(as_float64(lse).astype(np.float32))
@@ -133,7 +150,15 @@ _OF_WEIGHTS = Mistake.table(
      f"{_WEIGHTS}. A part with one key is not worth as much as one with a hundred, and an empty "
      "one is worth nothing.",
      _by_weights(lambda lse: np.full_like(lse, 1 / len(lse))),
-     _by_weights(lambda lse: np.isfinite(lse) / np.maximum(np.isfinite(lse).sum(0), 1))),
+     _by_weights(lambda lse: np.isfinite(lse) / np.maximum(np.isfinite(lse).sum(0), 1)),
+     _averaged),
+    ("the last splits are left out",
+     "the next power of two holds all splits, the one before it does not: cdiv up, and mask.",
+     lambda o, lse: _truth(*(x[: 1 << (len(x).bit_length() - 1)] for x in (o, lse)))),
+    ("the parts are read as if the splits stood behind the heads",
+     "o_parts is (splits, B, H, d): row by row, a split's heads lie together. Part i of a row is "
+     "i * rows + row, not row * splits + i.",
+     lambda o, lse: _truth(*map(_splits_last, (o, lse)))),
     ("the parts are added up", f"{_WEIGHTS}. Each o is an average already.",
      _by_weights(np.ones_like)),
     ("the parts are weighed by lse", f"{_WEIGHTS}: lse itself is a logarithm, and may be negative.",

@@ -108,6 +108,11 @@ def _with_length(of: Any) -> Any:
     return model
 
 
+def _cut_to_the_longest(q: Any, k: Any, v: Any, lengths: Any, **how: int) -> Any:
+    longest = max(int(lengths.max()), 1)
+    return Parts()(q, k[:, :, :longest], v[:, :, :longest], lengths, **how)
+
+
 def _by_key_head(q: Any, k: Any, v: Any, lengths: Any, **how: int) -> Any:
     """Return the answer of somebody whose key head takes the length of the sequence so numbered.
 
@@ -161,7 +166,13 @@ _MISTAKES = Mistake.table(
     ("the length of another sequence",
      "lengths has a number for each sequence: that of a program is its key head's number // H_kv, "
      "not % H_kv.",
-     _by_key_head),
+     _by_key_head,
+     _with_length(lambda lengths: lengths.sort().values),
+     _with_length(lambda lengths: lengths.sort(descending=True).values),
+     _with_length(lambda lengths: lengths.flip(0))),
+    ("the share is that of the longest sequence",
+     "a share is ceil(n / splits) of the n places of the cache, however few of them are filled.",
+     _cut_to_the_longest),
     ("another share of the keys",
      "merged, these parts are right; but here the cache is split, not the sequence: split i has "
      "the keys from i * share to (i + 1) * share, share = ceil(n / splits), as far as they are "

@@ -227,6 +227,11 @@ def _powers_of_2(lse: Array) -> Array:
     return np.asarray(2.0 ** (lse - _max(lse)))
 
 
+def _over(total: Callable[[Array], Array], lse: Array) -> Array:
+    """Return the parts' weights, if ``total`` is taken for the lse of all."""
+    return np.exp(lse - total(lse))
+
+
 def _softmax(lse: Array) -> Array:
     return np.exp(lse - _total(lse))
 
@@ -357,7 +362,8 @@ _MERGES = table(
      "lse is that of all keys: the logarithm of the sum of exp(lse_i).",
      *(Slip(weights=_softmax, total=total)
        for total in (_max, _sum, _mean, lambda lse: lse[-1],
-                     lambda lse: _total(lse) - np.log(len(lse))))),
+                     lambda lse: _total(lse) - np.log(len(lse)))),
+     *(Slip(weights=partial(_over, total), total=total) for total in (_sum, _mean))),
 )  # fmt: skip
 
 _PARTS = table(

@@ -295,6 +295,8 @@ _MISTAKES = Mistake.table(
      _answer(seen=lambda drafts, cached: _behind_the_cache(drafts[:, ::-1], cached)[:, ::-1]),
      # PyTorch's is_causal: query i sees the first i + 1 keys
      _answer(seen=lambda drafts, cached: np.tri(len(drafts), cached + len(drafts), dtype=bool))),
+    ("the mask is upside down", "True says that a key is seen: what is not seen gets -inf.",
+     _answer(seen=lambda drafts, cached: ~_behind_the_cache(drafts, cached))),
     ("the cache is not seen", "every draft sees all that is older than the drafts.",
      _answer(seen=partial(_behind_the_cache, old=False))),
     ("only the first guesses see the cache",

@@ -193,7 +193,7 @@ def _preempted(leave: list[int], ended: list[int], state: State) -> None:
         ):
             says = (
                 f"request {preempted[-1]} is an answer and loses its pages, although there "
-                "would be enough for all answers: a later prompt that finds no page waits."
+                "would be enough for all answers, if a later prompt waits for pages."
             )
         raise Broken(NEEDED, says)
 

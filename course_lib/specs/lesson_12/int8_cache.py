@@ -142,11 +142,12 @@ def _answer(
     compared_by: Callable[..., Array] = _attend,
     attended: str = "kv",
     of_rows: Callable[[Array, Array], Any] | None = None,
+    returned: str = "",
 ) -> Callable[..., Any]:
     """Return a model: how ``rows`` are kept, who attends to them, and what the error is.
 
     o is ``compared`` with attention (``compared_by``) over K and V as they came, or over what is
-    kept. What is not ``attended`` as it is kept is as it came.
+    kept. What is not ``attended`` as it is kept is as it came. ``returned``: "exact" in place of o.
     """
 
     def model(q: Any, k: Any, v: Any) -> Any:
@@ -160,7 +161,7 @@ def _answer(
             with_what = kept if compared == "kept" else came
             exact = compared_by(q, *with_what)
             off = of_rows(k, k_rows[0] * k_rows[1]) if of_rows else error(o, exact)
-        return o, float(off), k_rows, v_rows
+        return exact if returned else o, float(off), k_rows, v_rows
 
     return model
 
@@ -333,7 +334,7 @@ _MISTAKES = Mistake.table(
      _answer(attend=_normed_again)),
     ("o is not attention over what is kept",
      "K and V are kept as numbers and scales: attend to numbers * scale, of both.",
-     *(_answer(attended=attended) for attended in ("k", "v", ""))),
+     *(_answer(attended=attended) for attended in ("k", "v", "")), _answer(returned="exact")),
     ("the query is quantised as well", "only what is kept is: q is used once, as it is.",
      _answer(attend=_query_too),
      _answer(attend=_query_too, compared_by=_query_too)),
