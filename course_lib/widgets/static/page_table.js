@@ -186,11 +186,12 @@ function render({ model, el }) {
       const top = (y = drawTables(add, now, name, names, width, fs, half)), shared = Object.keys(c.holders).filter((page) => c.holders[page] > 1), says = (many, each, none) => `${many} × ${each} = ${many * each} slots held, ${none} empty (${percent(none, many * each)})`;
       const blocks = [", room for the longest text", ""].map((tail) => `${get("slots")} slots, blocks of ${get("reserve")}${tail}`);
       const two = (key, x, at, one, under, other) => [[one, at + 1.2 * fs], [other, under]].forEach(([text, y], i) => add(`${key} ${i}`, "text", { class: i ? "fac-t-small" : "fac-t-name", x, y }, text));
+      const fitting = (first, ...tails) => tails.map((tail) => `${first}; ${tail}`).find((text) => wide(text, 0.87 * fs) < room - left) ?? `${first}; ${tails.at(-1)}`;
       y += (numbered ? 4.7 : 4.6) * fs;
       memory((add_) => (pool = drawPages(add_, now, c, name, names, { left, top: y, tall, gap, slot, across, large, lines }, fs)));
       frame_(add, "pool of pages", left, y);
       const first = y, down = pool.high(pool.rows - 1) + tall, foot = 2.9 * fs;
-      two("in pages", 1, top, `${get("slots")} slots, pages of ${size}`, down + foot, `${says(c.pages, size, c.empty)}; ${shared.length ? `${shared.length > 1 ? `${shared.length} pages are` : `page ${shared[0]} is`} shared, and counted once` : `${plural(pages() - c.pages, "page")} free`}`);
+      two("in pages", 1, top, `${get("slots")} slots, pages of ${size}`, down + foot, fitting(says(c.pages, size, c.empty), ...(shared.length ? [`${shared.length > 1 ? `${shared.length} pages are` : `page ${shared[0]} is`} shared, and counted once`, `${shared.length > 1 ? `${shared.length} pages count` : `page ${shared[0]} counts`} once`] : [`${plural(pages() - c.pages, "page")} free`])));
       drawWays(top + 1.6 * fs, first, fs);
       const x = half ? width / 2 + fs : left, at = half ? top : down + foot + fs, r = get("reserve"), begin = half ? first : at + 1.7 * fs + pool.above;
       const bottom = begin + down - first, pitch = (bottom - begin + pool.above) / lines, high = (line) => bottom - (lines - 1 - line) * pitch - tall;
