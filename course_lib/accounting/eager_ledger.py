@@ -49,13 +49,8 @@ from course_lib.accounting.flops import attention_flops
 from course_lib.accounting.ledger import Ledger
 
 _ALLOCATES = {
-    "empty",
-    "empty_like",
-    "empty_strided",
-    "empty_permuted",
-    "new_empty",
-    "new_empty_strided",
-}
+    "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"
+}  # fmt: skip
 _OVERWRITES = {  # in-place operators that never look at what was there
     "copy_",
     "fill_",
