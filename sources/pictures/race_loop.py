@@ -21,13 +21,13 @@ MOMENTS, MS, HOLD_MS = 80, 100, 2500  # ten seconds, the end included
 WIDTH, COLOURS = 880, 64
 
 # nobody drags or presses in a film: no handles, no flag to plant, no button; and some ground around it
-FILM = """.fac :is(.fac-race-play, .fac-race-words) { display: none; }
+FILM = """.fac .fac-race-words { display: none; } .fac .fac-race-play { visibility: hidden; }
 .fac :is(.fac-knob, .fac-knob-way, .fac-t-hand, .fac-tag, .fac-race-tile) { display: none; }
 .fac .fac-race-canvas { opacity: 1 !important; }
 .fac :is(.fac-race-flag, .fac-race-grab, .fac-race-flag ~ text) { display: none; }
 .fac .fac-race-name { display: inline; }
 .fac [data-fac-part=race-picture] { background: #fff; outline: 10px solid #fff; }
-.fac { padding: 12px; }"""
+.fac { padding: 12px; border: 0; }"""
 
 
 def main() -> None:
@@ -68,10 +68,8 @@ def picture(page: Page, at: float) -> Image.Image:
     """Return the picture of the Race at a moment between 0 and 1."""
     page.evaluate("at => { facModel.set('at', at); }", at)
     page.evaluate("() => new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f)))")
-    box = page.locator("[data-fac-part=race-picture]").bounding_box()
-    shot = page.screenshot(
-        clip={"x": 0, "y": 0, "width": WIDTH, "height": box["y"] + box["height"] + 4}
-    )
+    end = page.eval_on_selector(".fac-race-play", "row => row.getBoundingClientRect().y")
+    shot = page.screenshot(clip={"x": 0, "y": 0, "width": WIDTH, "height": end})
     return Image.open(io.BytesIO(shot)).convert("RGB")
 
 
