@@ -110,8 +110,8 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
         return f"print the offsets in program {program}: which of them are negative, and why?"
     if view.expanded:
         return (
-            f"axis {view.expanded[0]} of {name} has the stride 0, its entries lie on each other: do "
-            "these addresses use the strides that it has, or such as its sizes make?"
+            f"axis {view.expanded[0]} of {name} has the stride 0, its entries lie on each other: "
+            "do these addresses use the strides that it has, or such as its sizes make?"
         )
     steps = access.steps()
     if says := _one_axis_only(view, access) or _one_line_more(outside, access):

@@ -98,6 +98,8 @@ class Slip:
     use_max: bool = True
     shifted: bool = True  # the scores are measured against the maximum; else alpha alone is
     clip: float = np.inf  # scores above it are taken for it, and not shifted
+    bound: float = np.inf  # scores further from 0 are taken for it, or for its negative
+    least: float = 0.0  # smaller weights, against the maximum so far, count as 0
     p_power: float = 1.0  # p ** this: ln 2 makes 2 ** s of e ** s
     top: Callable[[Array], Array] = _largest  # the rows' maxima in a tile
     joined: Callable[[Array, Array], Array] = np.maximum  # m and the tile's
@@ -161,7 +163,9 @@ LOW_NUMBERS = (
     ("1e30", 1e30),
     ("least", float(np.finfo(np.float32).max)),
 )
-MOST_SCORES = (20.0, 30.0, 50.0, 60.0, 80.0, 88.0, 700.0)
+MOST_SCORES = (10.0, 20.0, 30.0, 50.0, 60.0, 80.0, 88.0, 700.0)
+LEAST_WEIGHTS = (*(10.0**-n for n in (3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 30)),
+                 *(math.exp(-n) for n in (8, 10, 15, 20, 25, 30, 40, 50, 80, 100)))  # fmt: skip
 _RIGHT = Slip()
 # O is divided as it grows, and m is the logarithm of the sum of all weights so far: no sum is kept
 _WHOLE = Slip(top=_log_of_sum, joined=np.logaddexp, divide="never", lse=lambda m, l_sum: m)
@@ -208,6 +212,8 @@ SLIPS: dict[str, Slip] = {
     "no_max_in_p": Slip(shifted=False),
     **{f"clip_{most:g}": Slip(clip=most) for most in MOST_SCORES},
     **{f"clip_{most:g}_base_2": Slip(clip=most * LN_2) for most in MOST_SCORES},
+    **{f"bound_{most:g}": Slip(bound=most) for most in MOST_SCORES},
+    **{f"least_{least:.3g}": Slip(least=least) for least in LEAST_WEIGHTS},
     "divide_each": Slip(divide="each"),
     "divide_each_and_last": Slip(divide="each and at the end"),
     "divide_each_no_rescale_o": Slip(divide="each", rescale_o=_power(0)),
@@ -301,6 +307,8 @@ def states(
     the maximum sees, but no weight.
     """
     s = _in_half(s) if slip.half_scores else s
+    if np.isfinite(slip.bound):  # what is hidden stays so
+        s = np.where(np.isneginf(s), s, np.clip(s, -slip.bound, slip.bound))
     m, l_sum, o = _empty_desk(slip, s, v)
     careless, whole = guarded and _starts_alike(slip), True
     for first, stop in tiles:
@@ -316,6 +324,7 @@ def states(
         measure = top if slip.own_max else m_new
         careless = careless and not (np.isneginf(m_new) | np.isneginf(measure)).any()
         p = _weights(slip, part, _finite(measure, guarded))
+        p = np.where(p < slip.least, 0, p) if slip.least else p
         if slip.weightless:
             p = p * (np.arange(first, stop) < n_real)
         if hidden is not None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from course_lib.judging.spec import Mistake
-from course_lib.judging.tolerance import as_float64, flat
+from course_lib.judging.tolerance import as_float64, flat, has_numbers
 from course_lib.sandbox.inputs import is_array
 
 _EXACT = 2.0**53  # up to here float64 has every whole number
@@ -31,6 +31,19 @@ ADDED = _known(
     "the sum of its weights (or a weight, as that of a key past the end): divide by the sum "
     "itself. Where that may be 0, choose another divisor by `where`.",
 )
+UNSET = _known(
+    "a sum is added to memory that holds anything",
+    "all that the kernel stores there it adds, and nobody set what was there before: begin with "
+    "torch.zeros, not with torch.empty.",
+)
+
+
+def added_to_nothing(result: Any, ledger: Any) -> bool:
+    """Whether there is nothing but NaN where a kernel read as much as it stored: by atomics."""
+    if has_numbers(result) or not getattr(ledger, "launches", None):
+        return False
+    read, written = ledger.read, ledger.written
+    return any(written.values()) and all(read.get(x) == n for x, n in written.items() if n)
 
 
 def overflows(result: Any, answer: Any) -> bool:

@@ -27,6 +27,7 @@ from course_lib.judging.asked_again import (
     right_afresh,
     wrong_on_its_own,
 )
+from course_lib.judging.by_numbers import UNSET, added_to_nothing
 from course_lib.judging.desk import holds_nan
 from course_lib.judging.finding import Finding, endless
 from course_lib.judging.hosts import Host, Ran
@@ -132,8 +133,7 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
     if spoilt or finding is None or finding.numbers_right:  # what is wrong in any case comes first
         finding = ran.found or finding
     if finding is None:
-        doubt = host.doubt(case, observed, expected)
-        if doubt:
+        if doubt := host.doubt(case, observed, expected):
             return Judged(case, incorrect(exercise, case, doubt), observed)
         return Judged(case, None, observed, seen=Seen(exercise, case, answer))
     unstored = _stopped(books.nothing_stored(observed.ledger))
@@ -149,6 +149,8 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
         theirs = exercise.compared(case, observed.result)
         failed_now = Seen(exercise, case, answer, theirs, passed=False)
         named = recognise(exercise, [*before, failed_now], partial(_result, exercise, host))
+        if not named and added_to_nothing(observed.result, observed.ledger):
+            named = Named(UNSET, certain=False)
         if not named and (kept := right_afresh(exercise, host, case, finding)):
             finding = kept
         elif is_walk(case):

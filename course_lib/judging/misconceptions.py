@@ -63,6 +63,10 @@ NOT_THE_MAXIMUM_SLIPS = (
 NO_MAXIMUM_SLIPS = ("no_max", "no_max_in_p")
 CLIPPED = "scores are clipped, not shifted"
 CLIPPED_SLIPS = tuple(name for name in SLIPS if name.startswith("clip"))
+BOUNDED = "scores are bounded on both sides"
+BOUNDED_SLIPS = tuple(name for name in SLIPS if name.startswith("bound"))
+LEFT_OUT = "what lies far below the maximum is left out"
+LEFT_OUT_SLIPS = tuple(name for name in SLIPS if name.startswith("least"))
 STARTS_LOW = "the maximum does not start at -inf"
 STARTS_LOW_SLIPS = tuple(f"start_{name}" for name, _ in LOW_NUMBERS)
 OTHER_STRIDES = "the strides of another tensor"
@@ -134,6 +138,19 @@ _KNOWN = (
         "scores above some number are taken for that number, so that exp does not overflow: they "
         "all weigh the same then. Subtract the maximum.",
         *CLIPPED_SLIPS,
+    ),
+    known(
+        BOUNDED,
+        "scores beyond some number, above or below 0, are taken for that number: they all weigh "
+        "the same then. Once the maximum is subtracted, no score is too large: leave them as they "
+        "are.",
+        *BOUNDED_SLIPS,
+    ),
+    known(
+        LEFT_OUT,
+        "weights below some number count as 0. There may be many of them, or their values may be "
+        "large: exp makes them as small as they are, so let all of them count.",
+        *LEFT_OUT_SLIPS,
     ),
     known(
         "divided in every tile",
@@ -549,8 +566,7 @@ _OF_TILES = (
     "each tile uses its own maximum", "m is never updated", "divided in every tile",
     "the past is thrown away", "each tile is normalised on its own",
     "the new tile is rescaled as well", "rescaled twice", "no maximum is subtracted", BASES,
-    NOT_THE_MAXIMUM,
-    STARTS_LOW, ALL_NAN,
+    NOT_THE_MAXIMUM, BOUNDED, LEFT_OUT, STARTS_LOW, ALL_NAN,
 )  # fmt: skip
 
 

@@ -205,7 +205,8 @@ class ServerMemory(CourseWidget):
         came = next(iter(runs.values()))["last"][0]
         lines = [
             f"{REQUESTS} requests, one every {self.every} ms, prompts up to {self.prompt} tokens, "
-            f"{self.pages} pages of {PAGE_SIZE} rows; the last comes at {came:.2f} s (simulated, 8 billion weights on an H100)",
+            f"{self.pages} pages of {PAGE_SIZE} rows; the last comes at {came:.2f} s "
+            "(simulated, 8 billion weights on an H100)",
             f"{'':28}" + "".join(f"{name:>{WIDE}}" for name in runs),
         ]
         for fact, unit, what in FACTS:

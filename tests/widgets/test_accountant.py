@@ -382,9 +382,11 @@ def test_launches_arithmetic_and_bytes_lie_on_one_axis_of_time(mount, width, n):
         == {
             16: ["1 launch: 5 µs", "3 launches: 15 µs", "4 launches: 20 µs"],
             8192: [
-                "bytes: 2.60 ms", "bytes: 5.21 ms", "bytes: 7.77 ms",
+                "bytes: 2.60 ms",
+                "bytes: 5.21 ms",
+                "bytes: 7.77 ms",
                 "arithmetic: 1.11 ms; past this line memory sets the pace",
-            ],  # fmt: skip
+            ],
         }[n]
     )
     assert page.inner_text(".fac").count("5 µs a launch; arithmetic: ") == (n == 16)
@@ -553,6 +555,7 @@ def test_the_bars_of_time_have_the_order_and_colours_of_the_areas(mount, width):
         && b.x < a.right - 1 && a.y < b.bottom - 3 && b.y < a.bottom - 3)).length
         + all.filter((a) => a.right > innerWidth).length; }"""
     assert page.evaluate(over) == 0, "no words on words"
+
 
 @pytest.mark.browser
 @pytest.mark.parametrize("n", [16, 512, 8192])

@@ -260,7 +260,7 @@ def test_a_bigger_tile_shortens_the_bar_of_the_reads(mount, width):
 
 @pytest.mark.browser
 def test_a_title_breaks_no_number_from_its_unit(mount):
-    """"A100-/80" on a phone; the same of every text that is written over."""
+    """ "A100-/80" on a phone; the same of every text that is written over."""
     for width in range(320, 620, 30):
         page = mount(SramBudget(), width=width, again=True)
         held = page.locator(".fac-unbroken")

@@ -15,7 +15,14 @@ from course_lib.judging import cases, faults, magnitudes, sizes
 from course_lib.judging.attention_judge import attention_truth, output_only
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding, hidden_finding
-from course_lib.judging.misconceptions import BASES, CLIPPED, NOT_THE_MAXIMUM, attention_mistakes
+from course_lib.judging.misconceptions import (
+    BASES,
+    BOUNDED,
+    CLIPPED,
+    LEFT_OUT,
+    NOT_THE_MAXIMUM,
+    attention_mistakes,
+)
 from course_lib.judging.picture import Bar, TrafficBars
 from course_lib.judging.spec import HARD, NUMPY_ONLY, Case, Exercise, Mistake, Observed, ways
 from course_lib.judging.tolerance import IN_DOUBLE, allowed_error, as_float64, score_rounding
@@ -132,12 +139,6 @@ _OTHER_MAXIMA: tuple[tuple[str, str, Callable[..., np.ndarray]], ...] = (
         "The maximum is taken down the columns (axis 0): each row needs its own, along axis 1.",
         _with_max(lambda s: s.max(axis=0, keepdims=True)),
     ),
-    (
-        "scores are clipped, not shifted",
-        "Above the limit all scores become alike: subtract the row's maximum, which keeps their "
-        "differences.",
-        _with_max(lambda s: s - np.clip(s, -80, 80)),
-    ),
     *ways(
         NOT_THE_MAXIMUM,
         "Another number of the row than its maximum is subtracted: where a score lies far above "
@@ -172,7 +173,9 @@ _SUM_MISTAKE = Mistake(
 _SHARED = frozenset(
     {
         BASES,
+        BOUNDED,
         CLIPPED,
+        LEFT_OUT,
         "the scale is missing",
         "scaled twice",
         "the scale is upside down",

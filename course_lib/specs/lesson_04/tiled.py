@@ -22,7 +22,9 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.misconceptions import (
     ALL_NAN,
     BASES,
+    BOUNDED,
     CLIPPED,
+    LEFT_OUT,
     NOT_THE_MAXIMUM,
     SAYS,
     STARTS_LOW,
@@ -269,8 +271,8 @@ OF_THE_LOOP = frozenset({
     "a maximum below 0 counts as 0", STARTS_LOW, "m is never updated", "no maximum is subtracted",
     CLIPPED, NOT_THE_MAXIMUM, "divided in every tile", "the past is thrown away",
     "each tile is normalised on its own", "not divided by the sum",
-    "the new tile is rescaled as well", "rescaled twice", BASES, "the scale is missing",
-    "scaled twice", "the root of head_dim is cut to a whole number",
+    "the new tile is rescaled as well", "rescaled twice", BASES, BOUNDED, LEFT_OUT,
+    "the scale is missing", "scaled twice", "the root of head_dim is cut to a whole number",
     "the scale is upside down", "a hidden score is not -inf", "K is read in place of V",
     "K is reshaped, not transposed",
 })  # fmt: skip
