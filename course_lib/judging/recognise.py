@@ -185,11 +185,11 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
     if failed.case.args and (mistake := _by_numbers(exercise, failed, run)):
         return Named(mistake, certain=True)
     precision, certain = _rounded_to(exercise, failed, run)
+    weights = None
     if precision != "single" and failed.case.args:
-        if weights := _by_weights(exercise, failed, run):
-            return weights
-    if not precision:
-        return None
+        weights = _by_weights(exercise, failed, run)
+    if weights or not precision:
+        return weights
     if precision == "half" and sum(_would_show(one, failed) for one in seen[:-1]) > _TO_BE_CERTAIN:
         return None  # what is rounded in one case and not in others of its kind is not known
     return Named(_rounding(precision, exercise.kind == "kernel"), certain)
@@ -330,9 +330,7 @@ def _is_shrunk(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) -> 
     return False
 
 
-def _by_numbers(
-    exercise: Exercise, failed: Seen, run: Callable[[Case], Any]
-) -> Mistake | None:
+def _by_numbers(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) -> Mistake | None:
     """Return what the numbers themselves tell: here, and in the next cases that fail."""
     places = dict(zip(exercise.names(failed.case), failed.case.args, strict=False))
     asked = [(ask, one) for ask in BY_NUMBERS if (one := ask(failed.result, failed.answer, places))]
@@ -368,10 +366,10 @@ def _by_weights(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
             continue
         mistake = told(mix)
         if said or not mistake:
-            both = said and mistake and of_both(said, mistake)
-            return both and Named(both, certain=True)
+            both = of_both(said, mistake) if said and mistake else None
+            return Named(both, certain=True) if both else None
         said = mistake
-    return said and Named(said, certain=False)
+    return Named(said, certain=False) if said else None
 
 
 def _would_show(passed: Seen, failed: Seen) -> bool:
