@@ -167,9 +167,9 @@ def one_more(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
         finite = np.isfinite(truth)
         if not (np.isfinite(got) == finite).all():
             return None
-        more = (got - truth)[finite]
-        noise = 2.0**-50 * np.abs(truth[finite]).max(initial=0.0)
-        if not len(more) or np.abs(more).max() <= noise:
+        more = got[finite] - truth[finite]
+        noise = _noise(result) * np.abs(truth[finite]).max(initial=0.0)
+        if not more.size or np.abs(more).max() <= noise:
             continue
         if np.ptp(more) > max(2 * noise, 1e-9 * np.abs(more).max()) or abs(more[0]) < 64 * noise:
             return None
@@ -182,6 +182,16 @@ def one_more(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
         "What is it added for?"
     )
     return Told(_known("one number is added", says), (which, more), always=True)
+
+
+def _noise(result: Any) -> float:
+    """Return how far rounding alone may leave a result from the right one, relative."""
+    if isinstance(result, dict):
+        result = tuple(result.values())
+    if isinstance(result, tuple | list):
+        return max(map(_noise, result), default=0.0)
+    short = any(word in str(getattr(result, "dtype", "")) for word in ("16", "32"))
+    return 2.0**-18 if short else 2.0**-50
 
 
 def cut(result: Any, answer: Any, _inputs: Inputs) -> Told | None:

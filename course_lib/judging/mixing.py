@@ -181,14 +181,19 @@ def told(mix: Mixed) -> Mistake | None:
     for row in np.flatnonzero(wrong):
         g, w = got[row], truth[row]
         there = (w > max(_FAINT * w.max(), 8 * near)) & (g > _SEEN)
-        if (g < -near).any() or not there.any():
+        if (g < -near).any():
             return None
+        if not there.any():  # what is hidden may have taken all the weight
+            seen[row] = mix.hidden[row] & (g > near)
+            if g[seen[row]].sum() < 1 - 16 * near:
+                return None
+            continue
         factor = float((g[there] / w[there]).min())
         seen[row] = mix.hidden[row] & (g > near)
         out[row] = (g <= _SEEN) & (factor * w > near)
         off = 4 * near * max(1.0, factor)
         kept = np.abs(g - factor * w) <= off
-        twice[row] = (np.abs(g - 2 * factor * w) <= 2 * off) & ~kept
+        twice[row] = (np.abs(g - 2 * factor * w) <= 2 * off) & (factor * w > off) & ~kept
         if not (kept | seen[row] | out[row] | twice[row]).all():
             return None
     kinds = [bool(x.any()) for x in (seen, out, twice)]
