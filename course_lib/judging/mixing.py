@@ -176,7 +176,9 @@ def told(mix: Mixed) -> Mistake | None:
     a, b = mix.words
     if (bare | ~wrong).all():
         lost = wrong[:, np.newaxis] & (truth > near)
-        return _mistake(f"a {a} has no weights", "has no weight", np.asarray(lost), mix)
+        return _mistake(
+            f"all weights of a {a} vanish", "has next to no weight", np.asarray(lost), mix
+        )
     out, twice, seen = (np.zeros(got.shape, bool) for _ in range(3))
     for row in np.flatnonzero(wrong):
         g, w = got[row], truth[row]
