@@ -111,7 +111,7 @@ class Told(NamedTuple):
 
 
 def leaves(result: Any, answer: Any, name: str = "the answer") -> Iterator[tuple[str, Any, Any]]:
-    """Yield what stands in a nested result, and what should, with a name; nothing of other forms."""
+    """Yield what stands in a nested result, and what should, with a name; of one form alone."""
     if isinstance(answer, dict):
         if isinstance(result, dict) and result.keys() == answer.keys():
             for key in answer:
@@ -167,9 +167,9 @@ def one_more(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
         finite = np.isfinite(truth)
         if not (np.isfinite(got) == finite).all():
             return None
-        more = (got - truth)[finite]
-        noise = 2.0**-50 * np.abs(truth[finite]).max(initial=0.0)
-        if not len(more) or np.abs(more).max() <= noise:
+        more = got[finite] - truth[finite]
+        noise = _noise(result) * np.abs(truth[finite]).max(initial=0.0)
+        if not more.size or np.abs(more).max() <= noise:
             continue
         if np.ptp(more) > max(2 * noise, 1e-9 * np.abs(more).max()) or abs(more[0]) < 64 * noise:
             return None
@@ -182,6 +182,16 @@ def one_more(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
         "What is it added for?"
     )
     return Told(_known("one number is added", says), (which, more), always=True)
+
+
+def _noise(result: Any) -> float:
+    """Return how far rounding alone may leave a result from the right one, relative."""
+    if isinstance(result, dict):
+        result = tuple(result.values())
+    if isinstance(result, tuple | list):
+        return max(map(_noise, result), default=0.0)
+    short = any(word in str(getattr(result, "dtype", "")) for word in ("16", "32"))
+    return 2.0**-18 if short else 2.0**-50
 
 
 def cut(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
@@ -248,15 +258,15 @@ def moved(result: Any, answer: Any, inputs: Inputs) -> Told | None:
 def _copied(truth: np.ndarray, inputs: Inputs) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the inputs of which an answer holds nothing but copies."""
     for name, x in inputs.items():
-        if is_array(x) and (there := as_float64(x)).size <= _MOST_MOVED and there.ndim:
-            if np.isin(truth, there).all():
-                yield f"`{name}`", there
+        there = as_float64(x) if is_array(x) else np.empty(0)
+        if 0 < there.size <= _MOST_MOVED and there.ndim and np.isin(truth, there).all():
+            yield f"`{name}`", there
 
 
 def _moved(
     name: str, where: str, got: np.ndarray, truth: np.ndarray, source: np.ndarray, d: int
 ) -> Told | None:
-    """Tell of pieces of ``d`` numbers, each of which is a piece of ``source``, and the wrong one."""
+    """Tell of pieces of ``d`` numbers, each of which is one of ``source``, and the wrong one."""
     near = 1e-3 * np.abs(truth[np.isfinite(truth)]).max(initial=0.0) if d > 1 else 0.0
     pieces, right, all_there = (x.reshape(-1, d) for x in (got, truth, source))
     with np.errstate(invalid="ignore"):  # inf - inf
@@ -286,5 +296,11 @@ def _moved(
 _FEW = 4  # numbers, of which a factor may be chance
 _MOST_MOVED = 1 << 14
 _WHOLE = (("down", np.floor), ("to the nearest", np.round), ("up", np.ceil))
-BY_NUMBERS: tuple[Callable[[Any, Any, Inputs], Told | None], ...] = (in_floats, cut, one_factor, one_more, moved)
+BY_NUMBERS: tuple[Callable[[Any, Any, Inputs], Told | None], ...] = (
+    in_floats,
+    cut,
+    one_factor,
+    one_more,
+    moved,
+)
 """What wrong numbers are asked, when no known mistake makes them."""

@@ -377,9 +377,9 @@ _KNOWN = (
     known(
         NOT_THE_MAXIMUM,
         "another number than the largest score so far is subtracted before exp: a mean, the first "
-        "or the smallest score, the largest without its sign, a maximum that never changes, or that of "
-        "the newest tile alone. Where a score lies far above it, exp overflows; where all lie far "
-        "below, it vanishes.",
+        "or the smallest score, the largest without its sign, a maximum that never changes, or "
+        "that of the newest tile alone. Where a score lies far above it, exp overflows; where all "
+        "lie far below, it vanishes.",
         *NOT_THE_MAXIMUM_SLIPS,
     ),
     known(
@@ -449,7 +449,9 @@ _KNOWN = (
         "math.isqrt and int() cut the fraction off: divide by the root itself, d**0.5.",
         Misreading(
             inputs=lambda q, k, v, _tile: (
-                q * (q.shape[-1] ** 0.5 / math.isqrt(q.shape[-1])), k, v,
+                q * (q.shape[-1] ** 0.5 / math.isqrt(q.shape[-1])),
+                k,
+                v,
             )
         ),
     ),

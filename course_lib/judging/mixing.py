@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from course_lib.judging.misconceptions import LEFT_OUT
 from course_lib.judging.picture import plural
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
@@ -25,20 +26,27 @@ _FEWEST_ROWS = 3
 _MOST_KEYS = 40  # of which each pair is tried
 _SEEN = 1e-6  # a weight that is less is none
 _FAINT = 1e-2  # of the largest of its row: what is less tells nothing of a factor
-_OPERANDS = {"v": ("row", "key"), "values": ("row", "key"), "do": ("key", "query"),
-             "do_tile": ("key", "query")}
+_OPERANDS = {
+    "v": ("row", "key"),
+    "values": ("row", "key"),
+    "do": ("key", "query"),
+    "do_tile": ("key", "query"),
+}
 """What is mixed: by name, and the words for a row of the weights and for what they weigh."""
+_QUERIES = ("q", "q_tile")  # of zeros: all scores are 0 then
 
 
 class Mixed(NamedTuple):
     """Weights of one output (rows, n), as they are and as they should be, and words for both.
 
-    ``near``: how far the precision of the inputs lets them be from each other.
+    ``near``: how far the precision of the inputs lets them be from each other. ``hidden``: what has
+    no weight whatever its score is.
     """
 
     got: np.ndarray
     truth: np.ndarray
     near: float
+    hidden: np.ndarray
     shape: tuple[int, ...]
     words: tuple[str, str]
 
@@ -62,7 +70,8 @@ def can_mix(exercise: Exercise, case: Case) -> bool:
         return False
     if any("float" not in str(x.dtype) for x in parts):  # of whole numbers notes may be whole
         return False
-    return 2 <= sum(x.shape[-2] for x in parts) <= _MOST_CALLS * parts[0].shape[-1]
+    n = sum(int(x.shape[-2]) for x in parts)
+    return 2 <= n <= _MOST_CALLS * int(parts[0].shape[-1])
 
 
 def mixed(exercise: Exercise, case: Case, run: Callable[[Case], Any]) -> Mixed | None:
@@ -72,13 +81,18 @@ def mixed(exercise: Exercise, case: Case, run: Callable[[Case], Any]) -> Mixed |
     names, operand = exercise.names(case), case.args[place]
     parts = operand if isinstance(operand, list | tuple) else [operand]
     n, d = sum(x.shape[-2] for x in parts), parts[0].shape[-1]
-    got, truth = list[list[np.ndarray]](), list[list[np.ndarray]]()
+    got, truth, level = (list[list[np.ndarray]]() for _ in range(3))
     for first in range(0, n, d):
         args = [*case.args]
         args[place] = _shown(operand, first)
         asked = replace(case, args=tuple(args), counted=False, compiled=False)
         answer = exercise.answer(exercise.truth(*asked.args, **asked.kwargs))
         truth.append(_arrays(answer))
+        args = [x * 0 if name in _QUERIES else x for name, x in zip(names, args, strict=False)]
+        same_scores = exercise.answer(
+            exercise.truth(*args, *asked.args[len(args) :], **asked.kwargs)
+        )
+        level.append(_arrays(same_scores))
         if sum(x.size for x in truth[-1]) * (n / d) > _MOST_WEIGHTS:
             return None
         if (result := run(asked)) is None:
@@ -98,7 +112,9 @@ def mixed(exercise: Exercise, case: Case, run: Callable[[Case], Any]) -> Mixed |
         near = 4e-3 if "16" in str(parts[0].dtype) else 2e-5
         if np.abs(theirs - weights).max(initial=0.0) > near:
             rows, words = weights.shape[:-1], _OPERANDS[names[place]]
-            return Mixed(theirs.reshape(-1, n), weights.reshape(-1, n), near, rows, words)
+            hidden = np.concatenate([one[i] for one in level], axis=-1)[..., :n] == 0
+            theirs, weights, hidden = (x.reshape(-1, n) for x in (theirs, weights, hidden))
+            return Mixed(theirs, weights, near, hidden, rows, words)
     return None
 
 
@@ -152,37 +168,46 @@ def _makes(weights: np.ndarray, values: np.ndarray, whole: np.ndarray) -> bool:
 def told(mix: Mixed) -> Mistake | None:
     """Return what the weights tell, if it explains all rows that are wrong, else None."""
     got, truth, near = mix.got, mix.truth, mix.near
-    wrong = np.abs(got - truth).max(axis=1) > near
+    error = np.abs(got - truth).max(axis=1)
+    wrong, clearly = error > near, error > 16 * near
     if meant := _other_values(mix):
         return meant
     bare = (np.abs(got) <= _SEEN).all(axis=1)
     a, b = mix.words
     if (bare | ~wrong).all():
-        return _mistake(f"a {a} has no weights", "has no weight", wrong[:, None] & (truth > near), mix)
+        lost = wrong[:, np.newaxis] & (truth > near)
+        return _mistake(
+            f"all weights of a {a} vanish", "has next to no weight", np.asarray(lost), mix
+        )
     out, twice, seen = (np.zeros(got.shape, bool) for _ in range(3))
     for row in np.flatnonzero(wrong):
         g, w = got[row], truth[row]
         there = (w > max(_FAINT * w.max(), 8 * near)) & (g > _SEEN)
-        if (g < -near).any() or not there.any():
+        if (g < -near).any():
             return None
+        if not there.any():  # what is hidden may have taken all the weight
+            seen[row] = mix.hidden[row] & (g > near)
+            if g[seen[row]].sum() < 1 - 16 * near:
+                return None
+            continue
         factor = float((g[there] / w[there]).min())
-        seen[row] = (w <= _SEEN) & (g > near)
+        seen[row] = mix.hidden[row] & (g > near)
         out[row] = (g <= _SEEN) & (factor * w > near)
         off = 4 * near * max(1.0, factor)
         kept = np.abs(g - factor * w) <= off
-        twice[row] = (np.abs(g - 2 * factor * w) <= 2 * off) & ~kept
+        twice[row] = (np.abs(g - 2 * factor * w) <= 2 * off) & (factor * w > off) & ~kept
         if not (kept | seen[row] | out[row] | twice[row]).all():
             return None
     kinds = [bool(x.any()) for x in (seen, out, twice)]
-    explained = (seen | out | twice).any(axis=1)
-    if sum(kinds) == 0 or not explained[wrong].all() or (kinds[2] and sum(kinds) > 1):
+    explained = np.asarray((seen | out | twice).any(axis=1))
+    if sum(kinds) == 0 or not explained[clearly].all() or (kinds[2] and sum(kinds) > 1):
         return None
     if kinds[2]:
         return _mistake(f"{plural(b)} are counted twice", "weighs twice what it should", twice, mix)
     if kinds == [False, True, False]:
         if (limit := _limit(got, truth, out)) is not None:
             return Mistake(
-                FAINT,
+                LEFT_OUT,
                 f"no weight below {limit:.1g} of the largest of its {a} is left, and all above it "
                 "are: many small ones count together, and values make up for a weight. Leave out "
                 "nothing that is seen.",
@@ -203,10 +228,11 @@ def of_both(one: Mistake, other: Mistake) -> Mistake | None:
              for x in (one, other)]  # fmt: skip
     words = {found and found[found.lastindex or 1] for found in names}
     word = words.pop()
-    return replace(one, name=f"other {word} are seen than should be") if word and not words else None
+    return (
+        replace(one, name=f"other {word} are seen than should be") if word and not words else None
+    )
 
 
-FAINT = "what lies far below the maximum is left out"
 ELSEWHERE = "weights meet other rows of V"
 
 
@@ -241,7 +267,9 @@ def _span(word: str, places: Sequence[int] | np.ndarray) -> str:
         return f"{word} {places[0]}"
     if len(places) == places[-1] - places[0] + 1:
         return f"each of the {plural(word)} {places[0]} to {places[-1]}"
-    return f"each of the {plural(word)} {', '.join(map(str, places[:6]))}" + " ..." * (len(places) > 6)
+    return f"each of the {plural(word)} {', '.join(map(str, places[:6]))}" + " ..." * (
+        len(places) > 6
+    )
 
 
 def _limit(got: np.ndarray, truth: np.ndarray, out: np.ndarray) -> float | None:

@@ -386,4 +386,7 @@ def _part(wrong: np.ndarray, word: str) -> str:
 
 def plural(word: str) -> str:
     """Return the plural of a word that the pictures use."""
-    return {"entry": "entries", "matrix": "matrices", "batch": "batches", "query": "queries"}.get(word, word + "s")
+    irregular = {
+        "entry": "entries", "matrix": "matrices", "batch": "batches", "query": "queries",
+    }  # fmt: skip
+    return irregular.get(word, word + "s")

@@ -184,13 +184,15 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Callable[[Case], An
         return Named(ADDED, certain=True)
     if failed.case.args and (mistake := _by_numbers(exercise, failed, run)):
         return Named(mistake, certain=True)
-    precision = _rounded_to(exercise, failed, run)
-    many = numbers_in(failed.answer) >= FEWEST_NUMBERS
-    if not precision:
-        return _by_weights(exercise, failed, run) if failed.case.args else None
+    precision, certain = _rounded_to(exercise, failed, run)
+    weights = None
+    if precision != "single" and failed.case.args:
+        weights = _by_weights(exercise, failed, run)
+    if weights or not precision:
+        return weights
     if precision == "half" and sum(_would_show(one, failed) for one in seen[:-1]) > _TO_BE_CERTAIN:
         return None  # what is rounded in one case and not in others of its kind is not known
-    return Named(_rounding(precision, exercise.kind == "kernel"), certain=many)
+    return Named(_rounding(precision, exercise.kind == "kernel"), certain)
 
 
 def _confirmed(
@@ -284,24 +286,30 @@ def _others(exercise: Exercise, mistake: Mistake, tried: list[Seen]) -> Iterator
             yield one
 
 
-def _rounded_to(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) -> Precision | None:
-    """Return the precision to which this result was rounded, and those of two other cases too."""
+def _rounded_to(
+    exercise: Exercise, failed: Seen, run: Callable[[Case], Any]
+) -> tuple[Precision | None, bool]:
+    """Return the precision to which this result was rounded, and those of two other cases too.
+
+    And whether that is certain: it is not where a case is as good as if nothing was rounded.
+    """
     if not failed.case.args:  # a question: it is answered on paper
-        return None
+        return None, False
     if numbers_in(failed.answer) < FEWEST_NUMBERS:
-        return _rounded_together(exercise, failed, run)
+        return _rounded_together(exercise, failed, run), False
     if not (precision := _rounded(failed, failed.result)):
-        return None
+        return None, False
     drawn = exercise.cases(np.random.default_rng(1))
-    for case in islice((c for c in drawn if c.name != failed.case.name), 2 * _TO_BE_CERTAIN):
+    certain = True
+    others = islice((c for c in drawn if c.name != failed.case.name), 2 * _TO_BE_CERTAIN)
+    for i, case in enumerate(others):
         seen, result = Seen.of(exercise, case), run(case)
         if _rounded(seen, result) == precision:
             continue
-        if not seen.accepts(result):
-            return None
-        if precision == "half" and is_exact(result, seen.answer) and _would_show(seen, failed):
-            return None  # nothing is rounded there: what is wrong elsewhere is another thing
-    return precision
+        if i < _TO_BE_CERTAIN and not seen.accepts(result):
+            return None, False
+        certain = certain and (precision == "single" or not is_exact(result, seen.answer))
+    return precision, certain
 
 
 def _is_shrunk(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) -> bool:
@@ -322,9 +330,7 @@ def _is_shrunk(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) -> 
     return False
 
 
-def _by_numbers(
-    exercise: Exercise, failed: Seen, run: Callable[[Case], Any]
-) -> Mistake | None:
+def _by_numbers(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) -> Mistake | None:
     """Return what the numbers themselves tell: here, and in the next cases that fail."""
     places = dict(zip(exercise.names(failed.case), failed.case.args, strict=False))
     asked = [(ask, one) for ask in BY_NUMBERS if (one := ask(failed.result, failed.answer, places))]
@@ -360,10 +366,10 @@ def _by_weights(exercise: Exercise, failed: Seen, run: Callable[[Case], Any]) ->
             continue
         mistake = told(mix)
         if said or not mistake:
-            both = said and mistake and of_both(said, mistake)
-            return both and Named(both, certain=True)
+            both = of_both(said, mistake) if said and mistake else None
+            return Named(both, certain=True) if both else None
         said = mistake
-    return said and Named(said, certain=False)
+    return Named(said, certain=False) if said else None
 
 
 def _would_show(passed: Seen, failed: Seen) -> bool:

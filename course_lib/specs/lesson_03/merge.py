@@ -81,7 +81,7 @@ def _merge_as_lse(a: State, b: State) -> State:
 
 def _merge_weighed_twice(a: State, b: State) -> State:
     """Return what comes out if each o is multiplied by its l_sum, as if it were an average."""
-    return (*_merge(a, b)[:2], _merge(*((m, l, l * o) for m, l, o in (a, b)))[2])
+    return (*_merge(a, b)[:2], _merge(*((m, n, n * o) for m, n, o in (a, b)))[2])
 
 
 def _merge_and_divide(a: State, b: State) -> State:

@@ -67,9 +67,9 @@ def walk(
 
 _NOT_THE_MAXIMUM = (
     "scores are measured against another number than m_new, the largest score of all piles so far: "
-    "a mean, the first or the smallest score, the largest without its sign, or a maximum that never "
-    "changes. "
-    "Where a score lies far above it, exp overflows; where all lie far below, it vanishes."
+    "a mean, the first or the smallest score, the largest without its sign, or a maximum that "
+    "never changes. Where a score lies far above it, exp overflows; where all lie far below, it "
+    "vanishes."
 )
 # name, what to tell the student, its name among SLIPS. The last ones give NaN on many inputs:
 # they stand last, so that a clearer explanation of the NaN comes first.

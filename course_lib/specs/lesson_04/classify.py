@@ -126,9 +126,7 @@ def _offset_in(*rules: str) -> Callable[..., str]:
     return rule
 
 
-def _by_number(
-    r0: int, r1: int, c0: int, c1: int, offset: int = 0, *, with_offset: bool
-) -> str:
+def _by_number(r0: int, r1: int, c0: int, c1: int, offset: int = 0, *, with_offset: bool) -> str:
     """Return what somebody says who compares the numbers of tiles."""
     i, j = (r0 + with_offset * offset) // (r1 - r0), c0 // (c1 - c0)
     return "skip" if j > i else "full" if j < i else "partial"

@@ -84,7 +84,9 @@ def rate_finding(mask: Mask, rate: float) -> Finding | None:
     says = f"with rate {rate:g}, {dropped} of {places} weights are dropped: {dropped / places:.1%}."
     look = "drop a weight where its random number, between 0 and 1, is less than rate."
     if dropped == 0:
-        look = "is rate a float where it is compared (int makes 0 of it), and is the mask applied to "
+        look = (
+            "is rate a float where it is compared (int makes 0 of it), and is the mask applied to "
+        )
         look += "the weights that multiply V?"
     elif abs(dropped - (1 - rate) * places) <= _bound(places, rate):
         look = "rate is the share that is dropped, not the share that is kept."

@@ -111,6 +111,8 @@ _RESHAPED = (
     "transpose it.",
     Slip(scores=_of_reshaped_k),
 )
+
+
 def _of_the_tile(p: np.ndarray, dp: np.ndarray, delta: np.ndarray, where: Where) -> np.ndarray:
     """Return, in place of delta, the sums of P * dP over each tile of keys alone."""
     starts = np.arange(0, p.shape[-1], where.block_k)

@@ -244,7 +244,7 @@ OF_TILES = table(
      lambda s, lse, at: np.where(
          at.seen, np.exp(s.astype(np.float32)) / np.exp(lse.astype(np.float32)), 0.0)),
     ("each tile subtracts its own maximum",
-     "exp(S - max) is a weight before it is divided: lse holds the maximum and the sum, subtract it.",
+     "exp(S - max) is a weight before it is divided: lse holds maximum and sum, subtract it.",
      _tile_maximum, partial(_tile_maximum, hidden=True)),
     ("lse is divided by", "lse is a logarithm: subtract it inside exp.",
      lambda s, lse, at: np.where(at.seen, np.exp(s) / lse, 0.0)),

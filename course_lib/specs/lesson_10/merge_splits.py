@@ -113,8 +113,9 @@ def _averaged(o: Any, lse: Any) -> Any:
     """Return the mean of the parts that have a key, and the lse of as many equal ones."""
     lse = as_float64(lse)
     there, m = np.isfinite(lse), finite_max(lse.max(0))
+    count = there.sum(0)
     with np.errstate(all="ignore"):
-        return _weighed(as_float64(o), there / np.maximum(there.sum(0), 1)), m + np.log(there.sum(0))
+        return _weighed(as_float64(o), there / np.maximum(count, 1)), m + np.log(count)
 
 
 def _splits_last(x: Any) -> Any:

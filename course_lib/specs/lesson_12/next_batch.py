@@ -85,8 +85,8 @@ def _overtaken(decision: Decision, state: State, passed: dict[int, int]) -> None
             continue  # no prompt: who leaves has one again
         passed[i] += sum(j > i and compute[j] > compute.get(i, 0) for j in done)
         if passed[i] > MOST_PASSED:
-            why = "a long prompt waits as long as short ones come. Who is first, in which order, and "
-            why += "does your function remember anything from another call?"
+            why = "a long prompt waits as long as short ones come. Who is first, in which order, "
+            why += "and does your function remember anything from another call?"
             if i in leave:
                 why = "admit nobody in a step in which somebody has to leave."
             says = (
