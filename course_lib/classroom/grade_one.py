@@ -98,7 +98,7 @@ def grade(
         _compile(compiler, asked, results, who)
     about = {"sandbox": workshop.level, "notes": [plain(note) for note in found.notes()]}
     files = {e.id: found.cuts[e.id].file if e.id in found.cuts else None for e in asked}
-    return [_finished(results[e.id], e, who) | about | {"file": files[e.id]} for e in asked]
+    return [_written(results[e.id], e, who) | about | {"file": files[e.id]} for e in asked]
 
 
 def _split(workshop: Workshop, submission: Submission, exercises: Sequence[Exercise]) -> _Found:
@@ -192,6 +192,16 @@ def _compile(
         except Exception as error:  # as in `_one`
             says = f"{type(error).__name__}: {error}"
             results[exercise.id] = record(*who, exercise, INFRASTRUCTURE, says)
+
+
+def _written(
+    result: Result | dict[str, Any], exercise: Exercise, who: tuple[str, str]
+) -> dict[str, Any]:
+    """Return the record of an exercise; a report that cannot be written is no other's loss."""
+    try:
+        return _finished(result, exercise, who)
+    except Exception as error:  # as in `_one`
+        return record(*who, exercise, INFRASTRUCTURE, f"{type(error).__name__}: {error}")
 
 
 def _finished(

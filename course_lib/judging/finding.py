@@ -25,6 +25,12 @@ class Finding:
     look: str = ""
     numbers_right: bool = False
 
+    def __post_init__(self) -> None:
+        """Raise TypeError for what is no text: nothing that a student's process says gets here."""
+        texts = self.property, self.says, self.where, self.look
+        if not all(type(text) is str for text in texts) or type(self.picture) is str:
+            raise TypeError(f"a finding is made of texts, not of {texts!r:.200}")
+
 
 def endless(seconds: float) -> Finding:
     """Return that a call was stopped after so many seconds of CPU time."""

@@ -12,6 +12,7 @@ from course_lib.judging import cases as draw
 from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
+from course_lib.judging.hosts.answers import tampering_of
 from course_lib.judging.judges import array_finding
 from course_lib.judging.misconceptions import NOT_THE_MAXIMUM, SAYS
 from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed
@@ -124,7 +125,7 @@ def _run(function: Any, case: Case) -> Observed:
 
     q, k_new, v_new, k, v, lengths = case.args
     if complaint := misfit(function, *case.args):
-        return Observed(("the signature", complaint))
+        return Observed(("the form", complaint))
     k, v = (x.detach().clone(memory_format=torch.preserve_format) for x in (k, v))
     given = q, k_new, v_new, k, v, lengths
     with EagerLedger() as ledger:
@@ -138,11 +139,12 @@ def _run(function: Any, case: Case) -> Observed:
 
 
 def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
-    if isinstance(observed.result[0], str):
-        return Finding(*observed.result)
+    said = observed.result
+    if not isinstance(said, list | tuple) or len(said) != 3:  # `_run` has found something
+        return tampering_of(said) or Finding("the form", "no answer came back")
     q, _, _, k, v, _ = case.args
     o_true, k_true, v_true = expected
-    o, *caches = observed.result
+    o, *caches = said
     if fault := find_fault(o, q.new_empty(q.shape), "the result"):
         return fault
     if finding := array_finding(
