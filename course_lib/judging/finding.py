@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from course_lib.judging.picture import Picture
@@ -28,7 +28,8 @@ class Finding:
     def __post_init__(self) -> None:
         """Raise TypeError for what is no text: nothing that a student's process says gets here."""
         texts = self.property, self.says, self.where, self.look
-        if not all(type(text) is str for text in texts) or type(self.picture) is str:
+        drawn: Any = self.picture
+        if not all(type(text) is str for text in texts) or isinstance(drawn, str | list | dict):
             raise TypeError(f"a finding is made of texts, not of {texts!r:.200}")
 
 

@@ -450,8 +450,8 @@ Quiz(
         (
             "Fewer kernel launches",
             True,
-            "Four launches take 20 µs, one takes 5. Batching (one kernel for many calls) and CUDA graphs "
-            "(many launches recorded, started as one) both do this.",
+            "Four launches take 20 µs, one takes 5. Batching (one kernel for many calls) and CUDA "
+            "graphs (many launches recorded, started as one) both do this.",
             at_128["overhead_s"] * 3 / 4 * 1e6,  # of four launches one is left
         ),
     ],

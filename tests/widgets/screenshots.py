@@ -56,8 +56,8 @@ _QUIZ: list[tuple[str, bool, str, float]] = [
     (
         "Fewer kernel launches",
         True,
-        "Four launches take 20 µs, one takes 5. Batching (one kernel for many calls) and CUDA graphs "
-        "(many launches recorded, started as one) both do this.",
+        "Four launches take 20 µs, one takes 5. Batching (one kernel for many calls) and CUDA "
+        "graphs (many launches recorded, started as one) both do this.",
         _BOUNDS["overhead_s"] * 3 / 4 * 1e6,
     ),
 ]
