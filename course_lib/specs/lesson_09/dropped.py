@@ -3,6 +3,8 @@
 A right answer may draw its numbers as it likes, so that nobody knows its mask before. What can be
 asked of any: its rate, and that no two places share a number. The bounds are so wide that chance
 alone crosses them once in 10**10 checks (Bernstein's inequality).
+
+Longer than 400 lines because each of these questions has a sentence of its own for the student.
 """
 
 from __future__ import annotations
