@@ -33,6 +33,7 @@ _OPERANDS = {
     "do_tile": ("key", "query"),
 }
 """What is mixed: by name, and the words for a row of the weights and for what they weigh."""
+_OFF = 2e-2  # of an answer's largest number: in half precision weights are rounded, and it is
 _QUERIES = ("q", "q_tile")  # of zeros: all scores are 0 then
 
 
@@ -99,15 +100,18 @@ def mixed(exercise: Exercise, case: Case, run: Callable[[Case], Any]) -> Mixed |
             return None
         got.append(_arrays(result))
     right = _arrays(exercise.answer(exercise.truth(*case.args, **case.kwargs)))
-    if any(len(one) != len(right) for one in got):
+    mine = _arrays(run(case))
+    if any(len(one) != len(right) for one in [*got, mine]):
         return None
     values = np.concatenate([as_float64(x) for x in parts], axis=-2)
     for i, whole in enumerate(right):
-        if any(one[i].shape != whole.shape for one in got) or whole.shape[-1:] != (d,):
+        if any(one[i].shape != whole.shape for one in [*got, mine]) or whole.shape[-1:] != (d,):
             continue
         weights = np.concatenate([one[i] for one in truth], axis=-1)[..., :n]
         theirs = np.concatenate([one[i] for one in got], axis=-1)[..., :n]
         if not _makes(weights, values, whole) or not np.isfinite(theirs).all():
+            continue
+        if not _makes(theirs, values, mine[i], off=_OFF):  # a constant, say, is no mixture
             continue
         near = 4e-3 if "16" in str(parts[0].dtype) else 2e-5
         if np.abs(theirs - weights).max(initial=0.0) > near:
@@ -146,7 +150,9 @@ def _arrays(x: Any) -> list[np.ndarray]:
         return [np.empty(0)]
 
 
-def _makes(weights: np.ndarray, values: np.ndarray, whole: np.ndarray) -> bool:
+def _makes(
+    weights: np.ndarray, values: np.ndarray, whole: np.ndarray, off: float = 1e-3
+) -> bool:
     """Whether the weights times the values are this output: so it is linear in them."""
     heads = whole.shape[-3] if weights.ndim == values.ndim and values.ndim > 2 else 0
     if heads and values.shape[-3] != heads:
@@ -162,7 +168,7 @@ def _makes(weights: np.ndarray, values: np.ndarray, whole: np.ndarray) -> bool:
     except ValueError:
         return False
     scale = np.abs(whole).max(initial=0.0)
-    return made.shape == whole.shape and bool(np.allclose(made, whole, atol=1e-3 * scale))
+    return made.shape == whole.shape and bool(np.allclose(made, whole, atol=off * scale))
 
 
 def told(mix: Mixed) -> Mistake | None:

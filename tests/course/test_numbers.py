@@ -293,7 +293,7 @@ SAID = {  # what CLOCKED finds and no record holds: lesson -> a pattern of the p
         "least it costs is 5 microseconds": "nominal, LAUNCH_S",
         "takes less than 10 µs": "formula, N = 512",
         "four launches of 5 µs are 20 µs": "nominal, LAUNCH_S",
-        "Four launches of 5 µs: 20 µs": "nominal, LAUNCH_S",
+        "Four launches take 20 µs": "nominal, LAUNCH_S",
         "The bytes take under 1 µs of at least 20 µs": "formula, N = 128; LAUNCH_S, four launches",
         "The FLOPs take 0.07 µs of at least 20 µs": "formula, N = 128; LAUNCH_S, four launches",
         "becomes 4 times faster": "an example",

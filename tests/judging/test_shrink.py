@@ -29,7 +29,7 @@ def tiled(n_q=12, n_k=20, d=6):
 
 
 def test_states_are_told_as_what_they_are_to_the_function():
-    small = report_on("3.4/wrong/o_times_l").text().split("on which it fails:")[1]
+    small = report_on("3.4/wrong/one_factor").text().split("on which it fails:")[1]
     assert re.search(r"a = \(\d.*\)\s+b = \(\d.*\)\s+yours: \(", small)
 
 

@@ -124,7 +124,7 @@ def test_a_wrong_count_says_which_it_is_and_on_which_side(off, says):
         return tuple(a + b for a, b in zip(right(n, block_q, block_k), off, strict=True))
 
     report = report_for(causal_tiles, seed=1)
-    assert (says in report.text(), report.misconception) == (True, ""), report.text()
+    assert (says in report.text(), report.misconception) == (True, "one number is added")
 
 
 def test_four_by_four_tiles_load_five_eighths_and_many_tiles_one_half():

@@ -310,7 +310,7 @@ class Sandboxed:
         return Finding(
             BY_THE_KERNEL,
             "the answer is right, but the same launches on other inputs do not give theirs: some "
-            "of its numbers come from beside the kernel.",
+            "of its numbers come from beside the kernel, or it is right here by chance.",
         )
 
     def _all_too_long(self) -> Finding:
