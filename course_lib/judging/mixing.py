@@ -150,9 +150,7 @@ def _arrays(x: Any) -> list[np.ndarray]:
         return [np.empty(0)]
 
 
-def _makes(
-    weights: np.ndarray, values: np.ndarray, whole: np.ndarray, off: float = 1e-3
-) -> bool:
+def _makes(weights: np.ndarray, values: np.ndarray, whole: np.ndarray, off: float = 1e-3) -> bool:
     """Whether the weights times the values are this output: so it is linear in them."""
     heads = whole.shape[-3] if weights.ndim == values.ndim and values.ndim > 2 else 0
     if heads and values.shape[-3] != heads:
