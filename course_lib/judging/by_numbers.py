@@ -140,10 +140,11 @@ def one_factor(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
         scale = float(np.abs(truth).max(initial=0.0))
         if np.abs(got - truth).max(initial=0.0) <= 1e-3 * scale:
             continue
-        factor = float((got * truth).sum() / (truth**2).sum()) if scale else 0.0
+        unit = truth / scale if scale else truth  # its squares are numbers of float64
+        factor = float((got / scale * unit).sum() / (unit**2).sum()) if scale else 0.0
         lone = np.unique(truth[truth != 0]).size < _FEW
         left = np.abs(got - factor * truth).max()
-        if abs(factor) < 1e-9 or left > (1e-9 if lone else 1e-3) * abs(factor) * scale:
+        if not 1e-9 <= abs(factor) < 1e9 or left > (1e-9 if lone else 1e-3) * abs(factor) * scale:
             return None
         told.append((name, factor, lone))
     if not told or len({round(np.log(abs(factor)), 3) for _, factor, _ in told}) > 1:

@@ -22,6 +22,7 @@ from course_lib.accounting.within_reach import bytes_within_reach
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge
 from course_lib.judging.spec import Case, Observed
+from course_lib.judging.tolerance import as_float64
 from course_lib.sandbox import calling
 
 STOPPED = "tracemalloc measures how much memory your function holds: do not stop it in there."
@@ -80,7 +81,7 @@ def holds_nan(result: Any) -> bool:
     """Return whether NaN stands in an answer of numbers."""
     parts = result if isinstance(result, list | tuple) else [result]
     try:
-        return any(bool(np.isnan(np.asarray(x, dtype=np.float64)).any()) for x in parts)
+        return any(bool(np.isnan(as_float64(x)).any()) for x in parts)
     except (TypeError, ValueError):
         return False
 

@@ -17,10 +17,16 @@ SINGLE, DOUBLE = 2.0**-24, 2.0**-53  # what one rounding costs
 
 
 def as_float64(x: Any) -> np.ndarray:
-    """Return a NumPy array, a tensor of any dtype, or a number as a float64 array."""
+    """Return a NumPy array, a tensor of any dtype, or a number as a float64 array.
+
+    Raises TypeError or ValueError if it is none; of a whole number beyond float64, too.
+    """
     if hasattr(x, "detach"):
         x = x.detach().cpu().double().numpy()
-    return np.asarray(x, dtype=np.float64)
+    try:
+        return np.asarray(x, dtype=np.float64)
+    except OverflowError as error:
+        raise ValueError(str(error)) from None
 
 
 def allowed_error(truth: np.ndarray, eager: np.ndarray | None, dtype: str) -> float:

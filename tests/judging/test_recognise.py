@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from corpus import sample
-from helpers import first_cases, function_of, words_of
+from helpers import first_cases, function_of, renamed, words_of
 
 from course_lib.attention.truth import attention_float64
 from course_lib.judging import engine
@@ -288,3 +288,15 @@ def test_a_formula_is_not_given_the_name_of_what_it_agrees_with_only_where_that_
             continue
         failed = drawn[shown.index(True)]
         assert recognise(exercise, [failed.answered(mixed(failed.case))], mixed) is None, mistake
+
+
+BEYOND = (10**400, 10**5000, -(10**400), [10**400] * 2, (1e308, -1e308), np.array([1e308]))
+
+
+@pytest.mark.parametrize("slug", ["trip_bytes", "least_bytes", "stream_denominator"])
+@pytest.mark.parametrize("answer", BEYOND, ids=lambda x: type(x).__name__)
+def test_a_number_beyond_float64_is_wrong_and_nothing_else(slug, answer, recwarn):
+    """Of such a list the desk raised, and the factor of such a float overflowed."""
+    report = renamed(lambda *_args, **_kwargs: answer, slug)
+    assert not report.passed
+    assert not [str(w.message) for w in recwarn if "overflow" in str(w.message)]
