@@ -398,14 +398,15 @@ def test_the_paradox_is_resolved_in_a_line_from_the_record(mount, width):
     for name, (moved, tflops, loads) in rates.items():
         chart.add_measurement(name, intensity=moved, tflops=tflops, loads=loads)
     page = mount(chart, width=width)
-    flops, need = 4 * 16 * 16384**2 * 128, {}
-    for name, (moved, tflops, _) in rates.items():
-        need[name] = f"{flops / moved / 3350e9 * 1e3:.3g}", f"{flops / tflops / 1e12 * 1e3:.3g}"
-    (slow, slow_all), (fast, fast_all) = need.values()
+    flops = 4 * 16 * 16384**2 * 128
+    slow, fast = (
+        100 * (flops / moved / 3350e9) / (flops / tflops / 1e12)
+        for moved, tflops, _ in rates.values()
+    )
     big, small = (f"{flops / loads / 1e9:.3g}" for *_, loads in rates.values())
     assert page.inner_text(".fac-roof-why") == (
-        f"Neither waits for HBM: its bytes need {fast} of the fastest’s {fast_all} ms and "
-        f"{slow} of the plainest’s {slow_all} ms. "
+        f"Neither waits for HBM: its bytes take {fast:.2g} % of the fastest’s time, "
+        f"{slow:.2g} % of the plainest’s time. "
         f"On the chip the fastest loads {188 / 63.8:.2g} × less: {small}, not {big} GB."
     )
     if width == 1280:
