@@ -423,6 +423,8 @@ def test_on_a_phone_no_name_lies_on_the_axis(mount):
     chart.add_measurement("rung 8, the fastest", intensity=2886, tflops=748, loads=188)
     page = mount(chart, width=480)
     axis = page.locator(".fac-roof-side").bounding_box()["x"]
-    for text in page.locator(".fac-stage text", has_text=re.compile("^at most|TFLOP/s$|^214$")).all():
+    for text in page.locator(
+        ".fac-stage text", has_text=re.compile("^at most|TFLOP/s$|^214$")
+    ).all():
         if text.text_content() not in ("", "roof: 989 TFLOP/s"):
             assert text.bounding_box()["x"] >= axis - 2, text.text_content()

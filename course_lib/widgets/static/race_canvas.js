@@ -94,7 +94,7 @@ function raceCanvas(get) {
 
   // Layout: everything in CSS pixels, every area at one scale
   function arrange(width) {
-    const big = get("presenter"), caches = get("caches"), fs = !big ? 15 : caches ? 18 : 22;
+    const big = get("presenter"), caches = get("caches"), fs = big && caches ? 18 : typeSize(model);
     const stacked = width < 720, gap = stacked ? 0 : 1.6 * fs, count = race.lanes.length;
     const lw = stacked || count === 1 ? width : (width - gap) / count, tw = width - 1;
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
