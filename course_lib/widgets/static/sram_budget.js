@@ -93,7 +93,7 @@ function render({ model, el }) {
       walls.forEach(({ limit }, i) => over(`limit ${i}`, "path", { class: "fac-sram-limit", d: `M${px(limit)} ${top}v${edges.some((edge) => Math.abs(px(edge) - px(limit)) < fs) ? tall - 3.4 * fs : tall}` }));
       if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
       if (total > most) over("spill hatch", "path", { class: "fac-sram-hatch", d: hatching(px(most), top, px(total) - px(most), tall, 11) });
-      if (over_) over("last", "path", { class: "fac-sram-last fac-sram-floor", d: `M${px(most) - 2.5} ${top - 0.7 * fs}h5v${tall + (narrow ? 1.1 : 4.5) * fs}h-5z` }); // over which it spills
+      if (over_) over("last", "path", { class: "fac-sram-last fac-sram-floor", d: `M${px(most) - 2.5} ${top - 0.7 * fs}h5v${tall + (narrow || edges.some((edge) => Math.abs(px(edge) - px(most)) < 12 * fs) ? 1.1 : 4.5) * fs}h-5z` }); // over which it spills
       const spans = slide(add, over, shared, "shared", top, tall, px, fs, [], most);
       if (perThread) registerFile(add, over, now, px, y, fs);
       add("ruler", "path", { class: "fac-outline", d: `M${px(0)} ${top + tall}H${px(room)}` });
@@ -144,14 +144,14 @@ function render({ model, el }) {
     if (cut) chip(add, "reads more", `cut: ${short(many / most, 3)} × as long`, x - 10.5 * fs, top + tall / 2, fs);
     if (costs) chip(add, "costs", [`the limit costs ${least - many} more`, `limit: + ${least - many} reads`, `+ ${least - many}`].find((text) => wide(text, 0.87 * fs) + fs < X(least) - x) ?? "", (x + X(least)) / 2, top + tall / 2, fs);
     add("reads axis", "path", { class: "fac-outline", d: `M1 ${top + tall}H${right}` });
-    const floors = []; // one for all GPUs with the same
+    const floors = []; // one for all GPUs with the same, and one for all past the end
     walls.forEach(({ names }, i) => {
-      const reads = largest[i] ? of(largest[i]) : 0, same = floors.find((floor) => floor.reads === reads);
-      if (same) same.names.push(...names);
-      else if (reads) floors.push({ reads, rows: largest[i], names: [...names] });
+      const reads = largest[i] ? of(largest[i]) : 0, same = floors.find((floor) => floor.reads === reads || Math.min(floor.reads, reads) > most);
+      if (same) same.names[same.reads > most ? "unshift" : "push"](...names), same.all.unshift(reads), (same.reads = Math.min(same.reads, reads));
+      else if (reads) floors.push({ reads, rows: largest[i], names: [...names], all: [reads] });
     });
     floors.sort((a, b) => a.reads - b.reads);
-    const lines = floors.map(({ reads, rows, names }) => [names.join(", "), `${reads}${narrow ? "" : ` times, ${rows} rows`}${reads > most ? " →" : narrow ? " times" : ""}`]), sizes = lines.map(([name, reads]) => Math.max(wide(name, fs), wide(reads, 0.8 * fs)) + 0.6 * fs), places = spread(floors.map(({ reads }) => X(reads)), sizes, 0, width);
+    const lines = floors.map(({ reads, rows, names, all }) => [names.join(", "), reads > most ? `${all.join(", ")}${narrow ? "" : " times"} →` : `${reads} times${narrow ? "" : `, ${rows} rows`}`]), sizes = lines.map(([name, reads]) => Math.max(wide(name, fs), wide(reads, 0.8 * fs)) + 0.6 * fs), places = spread(floors.map(({ reads }) => X(reads)), sizes, 0, width);
     floors.forEach(({ reads }, i) => {
       const at = X(reads), low = top + tall, off = reads > most;
       if (!off) add(`floor ${i}`, "path", { class: "fac-sram-least fac-sram-floor", d: `M${at - 1.5} ${top - 0.3 * fs}h3v${tall + 0.7 * fs}h-3z` });
@@ -225,7 +225,8 @@ function render({ model, el }) {
     add("total", "text", { class: `${over && narrow ? "fac-t-name" : "fac-t-big"}${over ? " fac-sram-no" : ""}`, x: inside ? middle : over ? start - 0.6 * fs : ends[2] + 0.6 * fs, y: brace + 0.45 * fs, "text-anchor": inside ? "middle" : over ? "end" : "start" }, text);
     const marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)}, each row’s maximum m and sum ℓ, 4 bytes each` : "", size = wide(note, 0.85 * fs), edge = Math.max(...places.map((x, i) => x + sizes[i] / 2)), from = Math.max(ends[2], edge + 0.6 * fs), beside = !narrow && from + size + fs < width;
     if (beside && marks && from === ends[2]) add("note lead", "path", { class: "fac-sram-lead", d: `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` });
-    add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : beside ? from + 0.8 * fs : ends[2], "text-anchor": narrow || beside ? "start" : "end", y: base + (narrow ? 6.7 : beside ? (from === ends[2] ? 2.65 : 2.05) : 1.6) * fs }, note);
+    const meets = !narrow && !beside && edge > ends[2] - size - fs; // a handle's name
+    add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : beside ? from + 0.8 * fs : ends[2], "text-anchor": narrow || beside ? "start" : "end", y: base + (narrow ? 6.7 : beside ? (from === ends[2] ? 2.65 : 2.05) : meets ? 5 : 1.6) * fs }, note);
   }
 
   onChanges(model, [...Object.keys(COUNTS), "buffers", "dtype", "compiled"], draw);
