@@ -628,3 +628,20 @@ def test_a_time_that_arithmetic_sets_is_a_bar_up_to_its_line(mount, width):
         for name in ("fac-launch", "fac-clock-arithmetic")
     )
     assert box["x"] + box["width"] == pytest.approx(line["x"] + line["width"] / 2, abs=4)
+
+
+@pytest.mark.browser
+def test_on_a_phone_a_count_is_an_area_of_the_same_height(mount):
+    accountant = HBMAccountant(models=["naive_four_trips", "flash_compulsory"])
+    ledger = Ledger()
+    ledger.note_read("q", 3_000_000_000)
+    accountant.add_ledger(ledger, "mine")
+    page = mount(accountant, width=480)
+    best, naive, mine = page.evaluate(AREAS)
+    assert mine[0][3] == pytest.approx(naive[4][3])
+    pixels = sum(w * h for *_, w, h in naive)
+    assert mine[0][2] * mine[0][3] / pixels == pytest.approx(
+        3e9 / accountant.bytes("naive_four_trips"), rel=1e-2
+    )
+    assert not page.get_by_text("goes on").is_visible()
+    assert best

@@ -373,6 +373,7 @@ function render({ model, el }) {
     const below = (l, at) => (l === handled && px(at.N_q) < 2 * smaller && !(narrow && px(at.N_q) >= RING) ? (narrow ? 3.4 : 2.2) : lying(at) ? 0.4 : !flat ? 1.4 : l === handled || px(at.d) >= LETTER ? 1.2 : 0.2) * line + (l === lanes[0] ? 1.5 * line : 0); // words below a small S, the ruler below the first
     const kept = longest.map((found, i) => least * extent(found, "y") + (flat ? (lanes[i] === handled || !i ? 1.2 : 0.2) : lanes[i] === handled && narrow ? 3.4 : 1.4) * line + (i ? 0 : 1.5 * line));
     const talls = rooms.map((found, i) => Math.max(px(extent(found, "y")) + below(seen[i], room), flat ? kept[lanes.indexOf(seen[i])] : 0)); // no row moves under the hand
+    if (flat) shown.extras.forEach(() => [kept, talls].forEach((found) => found.push(kept[0])));
     const rowOf = (found, i, many) => Math.ceil(Math.max(64, ...found.slice(i - (i % many), i - (i % many) + many))); // of its row
     const sum = (found, many) => found.reduce((all, _, i) => all + (i % many ? 0 : rowOf(found, i, many)), 0), free = sum(kept, all) - sum(talls, across) + (flat ? 16 * (lanes.length - seen.length) : 0); // the clock's; a row has a gap and margins
     const tallOf = (i) => rowOf(talls, i, across);
@@ -475,9 +476,10 @@ function render({ model, el }) {
       const tall = tallOf(seen.length + i), side = flat ? entry.bytes / values.H / values.b / get("layers") / shape.n : 2 * shape.n, high = entry.bytes / values.H / values.b / get("layers") / side;
       renew(svg, { height: tall });
       renew(rect, { width: px(side), height: Math.min(px(high), tall) });
-      renew(torn, { y: tall - 12, visibility: px(high) > tall ? "visible" : "hidden" });
+      renew(torn, { y: flat ? 16 : tall - 12, visibility: flat ? (px(side) > column ? "visible" : "hidden") : px(high) > tall ? "visible" : "hidden" });
+      write(torn, flat ? "goes on →" : "goes on below ↓");
     });
-    const rows = 2 ** Math.floor(Math.log2(Math.min((110 * z) / scale, 2 ** Math.ceil(Math.log2(shape.n))))), long = rows * scale;
+    const rows = 2 ** Math.floor(Math.log2(Math.min((113 * z) / scale, 2 ** Math.ceil(Math.log2(shape.n))))), long = rows * scale;
     const [first] = lanes, under = trips(first, values).some((at) => px(at.wide) >= LETTER && !inside(at)) ? 1.6 : 0.7; // lines below the areas
     ruler.setAttribute("transform", `translate(0 ${px(Math.max(extent(rooms[0], "y"), extent(trips(first, values), "y"))) + under * line})`);
     bar.setAttribute("d", `M1 0v8h${long}v-8`);
@@ -488,7 +490,7 @@ function render({ model, el }) {
     write(legend, `Bytes and areas: ${heads}${get("layers") > 1 ? ` of ${get("layers")} layers` : ""}. ${strips && square ? `A square is S or P, ${of} × N numbers, ${bytesText(termBytes(square, values) * get("layers"))}: left written, right read. Strips: ` : ""}Q, K, V and O, N × d.`);
     if (shown.scale && shown.scale !== scale && shown.width === whole) zoom(shown.scale / scale, shown.n * scale);
     shown = { ...shown, scale, n: shape.n, width: whole };
-    return Math.round(((narrow ? 4.5 : 3.2) + (flat ? 2.3 : narrow ? 2.6 : 2.1) * lanes.length) * (big ? 16 : 13 * z)) + free;
+    return Math.round(((narrow ? 4.5 : 3.2) + (narrow ? 2.6 : 2.1) * lanes.length) * (big ? 16 : 13 * z)) + free;
   }
 
   /** From the old scale to the new one, the ruler with all areas; what S was stays as an outline. */
