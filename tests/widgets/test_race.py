@@ -672,7 +672,7 @@ def test_a_stripe_is_a_trip_at_one_scale_for_every_matrix(mount, width):
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 def test_naives_tape_is_shown_pale_while_the_other_is_guessed(mount, width):
-    """The yardstick was an empty box: what naive attention moves is given, and most of it is S and P."""
+    """The yardstick was an empty box; what naive attention moves is given, most of it S and P."""
     race = Race(1024, 128, 128, 128)
     page = mount(race, width=width)
     pixels = """() => { const canvas = document.querySelector('.fac-race-moves');

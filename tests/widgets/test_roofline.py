@@ -392,7 +392,7 @@ def test_a_title_names_kernels_by_what_differs(mount, width):
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 def test_the_paradox_is_resolved_in_a_line_from_the_record(mount, width):
-    """More bytes of HBM and yet faster: a reader had to find out alone that nobody waits for them."""
+    """More bytes of HBM and yet faster: a reader had to find out that nobody waits for them."""
     chart = RooflineChart(n=16384, d=128, heads=16)
     rates = {"rung 1, the plainest": (7826, 409, 63.8), "rung 8, the fastest": (2886, 748, 188)}
     for name, (moved, tflops, loads) in rates.items():
