@@ -410,7 +410,7 @@ def test_each_lane_says_how_much_of_o_is_written_and_what_it_does(mount):
     assert "load S rows 0–127: P = softmax(S)" in drawn(page)
     assert title(page) == "After 2.83 MB each: FlashAttention has 50 % of O, naive attention 0 %"
     page.get_by_label("Tape", exact=True).press("End")
-    assert page.locator(".fac-race-out").all_text_contents() == ["100 %"] * 2
+    assert page.locator(".fac-race-out").all_text_contents() == ["2 ×", "1 ×"], "both have it all"
 
 
 @pytest.mark.browser
@@ -686,3 +686,19 @@ def test_naives_tape_is_shown_pale_while_the_other_is_guessed(mount, width):
     page.evaluate("facModel.set('at', 0.3)")
     page.wait_for_timeout(60)
     assert sum(pixel[3] > 0 for pixel in page.evaluate(pixels)) < 0.05 * len(alphas)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1140])
+def test_at_the_end_the_large_numbers_say_how_many_times_the_bytes(mount, width):
+    """Both lanes said 100 %: at a glance, a draw."""
+    race = Race(8192, 128, 128, 128)
+    page = mount(Race(8192, 128, 128, 128, at=1.0), width=width)
+    times = race.total("naive") / race.total("flash")
+    assert page.locator(".fac-race-score").all_text_contents() == [
+        f"{times:.3g} × the bytes",
+        "1 × the bytes",
+    ]
+    page.evaluate("facModel.set('at', 0.3)")
+    page.wait_for_timeout(60)
+    assert page.locator(".fac-race-score").first.text_content() == "0 % of O written"

@@ -35,7 +35,7 @@ function render({ model, el }) {
     const { fs, lw, tw, H, panelH, tape, scale } = race.box, { x, y, panel, bill } = lane, naive = lane.name === "naive", last = number === race.lanes.length - 1, title = data().titles[lane.name];
     const nodes = [
       text(x, y + 1.2 * fs, "fac-race-head", title),
-      text(x + lw, y + 1.75 * fs, "fac-race-score", [v("tspan", { class: "fac-race-out" }, null, { ref: (node) => (lane.outText = node) }), v("tspan", {}, " of O written")], { "text-anchor": "end" }),
+      text(x + lw, y + 1.75 * fs, "fac-race-score", [v("tspan", { class: "fac-race-out" }, null, { ref: (node) => (lane.outText = node) }), v("tspan", {}, null, { ref: (node) => (lane.outSays = node) })], { "text-anchor": "end" }),
       v("rect", { class: "fac-race-panel", x, y: panel, width: lw, height: panelH, rx: 6 }),
       text(x + lw - 0.7 * fs, panel + panelH - 0.6 * fs, "fac-race-name", "HBM", { "text-anchor": "end" }),
     ];
@@ -129,7 +129,7 @@ function render({ model, el }) {
       const x = ((given ? lane.total : lane.now) / race.axis) * tw, room = x + 6.6 * fs < tw, { bill, rise } = lane; // a number stands at its tape's head, at the end above it
       renew(lane.odometer, { x: room ? x + 0.5 * fs : x, y: room ? bill + 0.5 * race.box.tape + 0.42 * fs : bill - 0.45 * fs - rise, "text-anchor": room ? "start" : "end" });
       write(lane.endText, clock && room && lane.name === "naive" ? `ends at ${amount(lane.total)}` : "");
-      write(lane.outText, writtenOf(lane));
+      scoreOf(race, lane, clock).forEach((says, i) => write(i ? lane.outSays : lane.outText, says));
       if (lane.flagText) judge(race, lane, mark, over, data().titles[lane.name]);
       if (lane.leastText) write(lane.leastText, clock ? `thin: at least ${bytesText(Math.round(lane.least0))} of it must cross HBM` : "thin: what of it must cross HBM");
       if (lane.seen) renew(lane.seen, { visibility: clock ? "visible" : "hidden" });

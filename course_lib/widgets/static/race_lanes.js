@@ -123,6 +123,12 @@ const raceRate = (race, clock, get) => `The clock, ${timeText(clock)} of ${timeT
 
 const writtenOf = (lane) => `${lane.written ? Math.floor((100 * lane.written) / lane.outs) : 0} %`;
 
+/** What stands large above a lane: how much of O it has; at the end, of two, how many times the other's bytes. */
+function scoreOf({ lanes, end }, lane, clock) {
+  const least = Math.min(...lanes.map(({ total }) => total));
+  return lanes.length > 1 && clock >= end ? [`${short(lane.total / least, 3)} ×`, " the bytes"] : [writtenOf(lane), " of O written"];
+}
+
 /** Round ticks below the tapes, none of them where a tape ends: that is the question. */
 function tapeScale(text, { box: { fs, tw, low }, axis, lanes }) {
   const most = Math.min(10, tw / (6 * fs)); // as many nodes for every N
