@@ -432,7 +432,8 @@ def test_naives_desk_holds_what_has_come_and_is_empty_at_the_end(mount):
 def test_the_guess_has_a_yardstick_and_play_is_seen_with_the_lanes(mount, width):
     """Naive's end stands on its tape before anything moves; FlashAttention's does not."""
     page = mount(Race(1024, 128, 128, 128), width=width)
-    assert odometers(page) == ["ends at 9.44 MB", ""]
+    share = 8 * 1024**2 / (8 * 1024**2 + 8 * 1024 * 128)  # four trips of S and P, one of the others
+    assert odometers(page) == [f"ends at 9.44 MB, {share:.0%} S and P".replace("%", " %"), ""]
     assert page.locator(".fac-race-odometer").last.text_content() == ""
     top = page.locator(".fac").bounding_box()["y"]
     play = page.get_by_role("button", name="Play").bounding_box()

@@ -125,7 +125,7 @@ function render({ model, el }) {
     for (const lane of race.lanes) {
       const over = lane.ends <= clock;
       const given = !clock && lane.name === "naive" && race.lanes.length > 1; // what the other is guessed against
-      write(lane.odometer, clock ? amount(lane.now) : given ? `ends at ${amount(lane.total)}` : "");
+      write(lane.odometer, clock ? amount(lane.now) : given ? givenOf(lane) : "");
       const x = ((given ? lane.total : lane.now) / race.axis) * tw, room = x + 6.6 * fs < tw, { bill, rise } = lane; // a number stands at its tape's head, at the end above it
       renew(lane.odometer, { x: room ? x + 0.5 * fs : x, y: room ? bill + 0.5 * race.box.tape + 0.42 * fs : bill - 0.45 * fs - rise, "text-anchor": room ? "start" : "end" });
       write(lane.endText, clock && room && lane.name === "naive" ? `ends at ${amount(lane.total)}` : "");

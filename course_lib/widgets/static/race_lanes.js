@@ -123,6 +123,12 @@ const raceRate = (race, clock, get) => `The clock, ${timeText(clock)} of ${timeT
 
 const writtenOf = (lane) => `${lane.written ? Math.floor((100 * lane.written) / lane.outs) : 0} %`;
 
+/** What the other lane is guessed against, and what most of it is. */
+function givenOf({ total, parts }) {
+  const scores = parts.reduce((sum, [tensor, bytes]) => sum + (isScore(tensor) ? bytes : 0), 0);
+  return `ends at ${amount(total)}${scores ? `, ${Math.round((100 * scores) / total)} % S and P` : ""}`;
+}
+
 /** What stands large above a lane: how much of O it has; at the end, of two, how many times the other's bytes. */
 function scoreOf({ lanes, end }, lane, clock) {
   const least = Math.min(...lanes.map(({ total }) => total));
