@@ -217,8 +217,8 @@ class ServerMemory(CourseWidget):
                 "page_size": PAGE_SIZE,
                 "requests": {
                     f"{every} {prompt}": [
-                        [round(1000 * r.arrival), r.prompt, r.output]
-                        for r in requests_at(every, prompt)
+                        [round(1000 * one.arrival), one.prompt, one.output]
+                        for one in requests_at(every, prompt)
                     ]
                     for _, every, prompt in places()
                 },
