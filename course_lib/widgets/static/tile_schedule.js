@@ -287,7 +287,7 @@ function render({ model, el }) {
         add(`${key} ${i} ${j}`, "rect", { class: `fac-cell ${state}`, x: c.x + 0.5, y: c.y + 0.5, width: Math.max(0.5, w - 1), height: Math.max(0.5, tall - 1), "data-at": head.first.get(`${i} ${j}`) ?? "" });
         if (kind === "partial" && w > 8 && tall > 8) add(`${key} ${i} ${j} half`, "path", { class: "fac-half", d: `M${c.x + w - 12} ${c.y + 2}h10v10z` });
         const large = w > 3 * fs && tall > 3 * fs, says = String(head.first.get(`${i} ${j}`) ?? ""); // when it comes, or came
-        if (says && w > wide(says, fs) + 4 && tall > 1.2 * fs) add(`${key} ${i} ${j} at`, "text", { class: `${state === "fac-now" ? "fac-on" : `fac-tile-at${at ? "" : " fac-t-soft"}`} ${large ? "fac-tile-large" : "fac-t-small"}`, x: c.x + w / 2, y: c.y + tall / 2 + (large ? 0.25 : 0.32) * fs, "text-anchor": "middle" }, says);
+        if (says && w > wide(says, fs) + 4 && tall > 1.9 * fs) add(`${key} ${i} ${j} at`, "text", { class: `${state === "fac-now" ? "fac-on" : `fac-tile-at${at ? "" : " fac-t-soft"}`} ${large ? "fac-tile-large" : "fac-t-small"}`, x: c.x + w / 2, y: c.y + tall / 2 + (large ? 0.25 : 0.32) * fs, "text-anchor": "middle" }, says);
       }
     }
     drawWalks(add, key, number, step, { cell: (i, j) => ({ x: gx + j * now.block_k * sx, y: gy + i * now.block_q * sy, w: span("k", j).w, h: span("q", i).h }), fs });
@@ -324,7 +324,7 @@ function render({ model, el }) {
     for (const tiles of walks.values()) {
       const [first, last] = [tiles[0], tiles.at(-1)];
       if (tiles.length < 2 || first.w < 14 || first.h < 10) continue;
-      const y = first.y + first.h - Math.min(0.75 * fs, 0.25 * first.h), from = first.x + 0.22 * first.w, to = last.x + 0.78 * last.w, r = Math.min(5, 0.2 * last.w);
+      const y = first.y + first.h - (first.h > 3 * fs ? 0.75 * fs : first.h > 1.9 * fs ? 5 : first.h / 2), from = first.x + 0.22 * first.w, to = last.x + 0.78 * last.w, r = Math.min(5, 0.2 * last.w);
       const done = tiles.filter(({ at }) => at < step).at(-1), here = !done ? from : done === last ? to : done.x + done.w / 2;
       if (here > from) gone += `M${from.toFixed(1)} ${y.toFixed(1)}H${(here === to ? here - r : here).toFixed(1)}`;
       if (here < to) coming += `M${here.toFixed(1)} ${y.toFixed(1)}H${(to - r).toFixed(1)}`;
