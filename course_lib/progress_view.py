@@ -137,7 +137,8 @@ def path_html(attempts: dict, folder: Path) -> str:
         said = (
             f"<strong>{_linked(following, folder, words)}</strong><br>"
             f"{len(every) - len(ahead)} of {len(every)} exercises are done, a dot each: "
-            f"the larger, the longer it takes; about {_duration(sum(e.minutes for e in ahead))} are left."
+            f"the larger, the longer it takes; "
+            f"about {_duration(sum(e.minutes for e in ahead))} are left."
         )
     down = ceil(len(lessons.all_lessons()) / 2)  # where there is room for two columns
     stops = "".join(
