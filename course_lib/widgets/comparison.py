@@ -151,8 +151,8 @@ class Comparison:
             reason = f"{_REASON};margin-top:6px;max-width:{_READ}"
             why = f'<span style="{reason}">{rich(self.explanation)}</span>' * happened
             cards += (
-                '<div style="display:grid;grid-template-columns:1.8em minmax(0,1fr) fit-content(40%);'
-                "align-items:center;gap:2px 12px;"
+                '<div style="display:grid;align-items:center;gap:2px 12px;'
+                "grid-template-columns:1.8em minmax(0,1fr) fit-content(40%);"
                 f'padding:8px 10px;margin:0 0 8px;border-radius:8px;box-sizing:border-box;{look}">'
                 f'<b style="{_LETTER}">{letter}</b>'
                 f'<span>{text}</span><span style="text-align:right">'

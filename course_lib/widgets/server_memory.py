@@ -193,7 +193,7 @@ class ServerMemory(CourseWidget):
     _esm = static_text("tokens.js", "common.js", "handles.js", "server_memory.js")
     _css = static_text("tokens.css", "common.css", "handles.css", "server_memory.css")
     parts = ("server-lanes",)
-    height_px = 830
+    height_px = 740
 
     pages = traitlets.Int(64).tag(sync=True)
     every = traitlets.Int(20).tag(sync=True)

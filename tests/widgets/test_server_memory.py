@@ -251,6 +251,7 @@ def test_the_pool_shows_who_holds_how_much_and_the_numbers_stand_on_it(mount, wi
         assert empty[i] / pool[i] == pytest.approx((room - rows) / 1024, abs=0.01)
         assert counts[i] == f"{sum(r > 0 for _, r, _ in here)} served"
     assert counts == ["2 served", "4 served", "11 served"]
+    assert "2 ended, 22 wait" in page.locator(".fac-stage").text_content(), "four seats, two in use"
 
 
 @pytest.mark.browser

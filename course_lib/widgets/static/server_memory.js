@@ -92,11 +92,11 @@ function render({ model, el }) {
     const pitch = width < 1300 || room || all.length > 3 ? 2 : 3, tall = pitch * list.length, beside = narrow ? 0 : Math.min(27 * fs, 0.3 * width), across = width - 2 - (narrow ? 0.6 * fs : beside + 1.8 * fs);
     const box = { lines: narrow ? 2 : 4, wide: narrow ? across : beside, gap: 3 };
     box.tall = narrow ? 1.15 * fs : (tall - (box.lines - 1) * box.gap) / box.lines;
-    const head = (narrow ? 2.6 : 1.5) * fs, foot = 1.5 * fs, pool = narrow ? 1.9 * fs + box.lines * (box.tall + box.gap) : 0, each = head + tall + foot + pool + (narrow ? 1 : 0.4) * fs;
+    const head = (narrow ? 2.6 : 1.5) * fs, foot = 1.5 * fs, pool = narrow ? 1.9 * fs + box.lines * (box.tall + box.gap) : 0, each = head + tall + foot + pool + (narrow ? 0.7 : 0.4) * fs;
     const [what, gain] = finding(all, width < 440), whole = [what, gain].filter(Boolean).join(" "), one = wide(whole, 1.3 * fs) < width, above = (one ? 3 : 4.2) * fs + (narrow ? 0.3 * fs : 0), bottom = above + all.length * each + 1.5 * fs;
     const sx = (ms) => 1 + (across * ms) / end;
     const told = all.map(([name, run]) => ({ name, run, held: memoryAt(run, list, at, { pages: get("pages"), reserved: reserved(name), size: data.page_size }), ...counted(run, list, at) }));
-    picture.svg.setAttribute("aria-label", `${list.length} requests over ${timeText(end)}, a lane each, and a pool of ${rows} rows after ${timeText(at)}. ${told.map(({ name, run, served, waiting }) => `${name}: ${served} are served and ${waiting} wait; ${data.facts.slice(0, SHOWN).map(([fact, unit, says]) => `${run[fact]}${unit} ${says}`).join(", ")}`).join(". ")}.`);
+    picture.svg.setAttribute("aria-label", `${list.length} requests over ${timeText(end)}, a lane each, and a pool of ${rows} rows after ${timeText(at)}. ${told.map(({ name, run, held, served, waiting }) => `${name}: ${served} are served, ${held.length - served} have ended and hold memory, ${waiting} wait; ${data.facts.slice(0, SHOWN).map(([fact, unit, says]) => `${run[fact]}${unit} ${says}`).join(", ")}`).join(". ")}.`);
     picture.svg.setAttribute("role", "group"); // it holds a handle for the keyboard
     parts((add) => {
       const size = one || wide(what, 1.3 * fs) < width ? "fac-t-big" : "fac-t-name";
@@ -190,7 +190,7 @@ function render({ model, el }) {
     });
     let free = "";
     pieces(0, rows, (...piece) => (free += area(...piece)));
-    const count = `${served} served`, more_ = waiting ? `${waiting} wait` : "";
+    const count = `${served} served`, ended = held.length - served, more_ = [ended > 0 && `${ended} ended`, waiting && `${waiting} wait`].filter(Boolean).join(", ");
     add(`pool ${name}`, "path", { class: "fac-server-pool", d: free });
     add(`empty ${name}`, "path", { class: "fac-waste", d: empty }, "rows that are held, but empty");
     add(`stripes ${name}`, "path", { class: "fac-waste-stripes", d: stripe });
