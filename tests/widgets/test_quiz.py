@@ -243,7 +243,7 @@ def test_a_part_of_a_whole_is_what_is_left_of_it(mount, width):
     assert said == ["0.4 of 20 µs saved", "15 of 20 µs saved", "0.03 of 20 µs saved"]
     wide = "ns => ns.map(n => n.getBoundingClientRect().width)"
     wholes, lefts = (
-        page.locator(found).evaluate_all(wide) for found in (".fac-whole", ".fac-whole i")
+        page.locator(found).evaluate_all(wide) for found in (".fac-quiz-whole", ".fac-quiz-whole i")
     )
     assert len(set(wholes)) == 1
     shares = [left / (wholes[0] - 3) for left in lefts]

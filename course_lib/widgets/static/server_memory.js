@@ -107,7 +107,7 @@ function render({ model, el }) {
       told.forEach((one_, i) => {
         const y = Math.round(above + i * each + head), { name, run } = one_, words = 0.9 * wide(data.policies[name], 0.87 * fs) < width ? data.policies[name] : "";
         add(`name ${name}`, "text", { class: "fac-t-name", x: 1, y: above + i * each + 1.05 * fs }, name);
-        add(`what ${name}`, "text", { class: "fac-t-soft", x: narrow ? 1 : 1 + wide(name, fs) + 0.8 * fs, y: above + i * each + (narrow ? 2.1 : 1.05) * fs }, words);
+        add(`what ${name}`, "text", { class: "fac-t-soft", x: narrow ? 1 : 1 + wide(name, 1.08 * fs) + 0.6 * fs, y: above + i * each + (narrow ? 2.1 : 1.05) * fs }, words);
         add(`ground ${name}`, "rect", { class: "fac-server-panel", x: 1, y, width: across, height: tall });
         drawLanes(add, name, run, list, { sx, y, pitch });
         drawEnd(add, name, run, { x: sx(1000 * run.seconds), right: 1 + across, y: y + tall + 1.1 * fs, fs });
