@@ -372,7 +372,7 @@ check(dk_and_dv)
 # run. So here the loop order is that of the forward pass: a program owns a tile of **queries**, and
 # the keys pass by.
 #
-# Now everything stands as `(block_q, block_k)`. Write where the loop ends, the loop, and the store.
+# Now everything stands as `(block_q, block_k)`, and nothing computed is transposed. Write where the loop ends, the loop, and the store.
 # The check counts: Q, dO, `lse` and `delta` are loaded once, K and V once for each tile of queries
 # that sees a key of theirs; dQ is stored once and never read; three products a tile.
 #

@@ -43,8 +43,8 @@ from course_lib import check, hint, progress
 #
 # Compute with PyTorch and in the inputs' dtype, float32 or float64. The check counts the bytes of
 # all tensors that you make: they stay below half of what K of all heads would take. (A loop that
-# builds one head's K at a time builds them all, a product that broadcasts the cached rows over
-# the heads copies them, and so does `torch.cat`: the cached rows stay as they are.)
+# builds one head's K at a time builds them all, and a product that broadcasts the cached rows over
+# the heads copies them. `torch.cat` makes a copy, too, which counts.)
 
 # %% given-expanded
 def expanded(q_nope, q_rope, latent, k_rope, w_uk, w_uv):
@@ -162,12 +162,12 @@ check(int8_cache)
 # 2. Who has ended leaves at once.
 # 3. An answer never waits for a prompt: as long as pages last, each gets its token in every step.
 # 4. A long prompt comes in chunks, over several steps.
-# 5. Nobody leaves before it has ended while there are pages enough for all who run. Somebody has to
-#    if the answers need more pages than are free, or if nobody at all can go on. Who, is up to you:
-#    the newest loses least. (For a prompt that finds no page nobody has to leave, it can wait; and no
-#    answer may leave for a prompt that came later.) Admit nobody in a step in which somebody leaves
-#    so: it would pass the one that left (rule 6). Who left waits again with all of its tokens, those
-#    it was given included, and they are computed anew. (Each request fits the pool alone.)
+# 5. Nobody leaves before it has ended while there are pages enough for all who run, and no answer
+#    only so that a younger prompt gets a new page. Somebody has to leave if the answers need more
+#    pages than are free, or if nobody at all can go on. Who, is up to you: the newest loses least. (A
+#    prompt that finds no page may wait.) Admit nobody in a step in which somebody leaves so: it would
+#    pass the one that left (rule 6). Who left waits again with all of its tokens, those it was given
+#    included, and they are computed anew. (Each request fits the pool alone.)
 # 6. No prompt is overtaken for ever: at most 5 younger requests may pass it before it is done. A
 #    younger one *passes* an older one if it finishes its prompt in a step in which the older one does
 #    not finish, and gets fewer tokens. (Who leaves before it has ended has a prompt again, from that step on.)

@@ -151,7 +151,7 @@ def test_text_has_contrast_in_both_themes(mount, name, dark):
             while (ground.parentElement && clear(ground)) ground = ground.parentElement;
              const flag = n.matches('.fac-race-ask')
                && n.parentNode.querySelector('.fac-race-grab');
-             const on = n.matches('.fac-pages-plus-says, .fac-clock-letter');
+             const on = n.matches('.fac-pages-plus-says, .fac-clock-letter, .fac-pages-own-chip');
              const plate = on ? n.previousElementSibling : flag;
              const paint = getComputedStyle(n); // some words stand on a cloth or on a button
             const ink = n.namespaceURI.endsWith('svg') ? paint.fill : paint.color;
