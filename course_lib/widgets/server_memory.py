@@ -193,7 +193,7 @@ class ServerMemory(CourseWidget):
     _esm = static_text("tokens.js", "common.js", "handles.js", "server_memory.js")
     _css = static_text("tokens.css", "common.css", "handles.css", "server_memory.css")
     parts = ("server-lanes",)
-    height_px = 740
+    height_px = 940
 
     pages = traitlets.Int(64).tag(sync=True)
     every = traitlets.Int(20).tag(sync=True)
@@ -269,11 +269,15 @@ class ServerMemory(CourseWidget):
             for i, spent in enumerate(run["lanes"]):
                 begins = came[i] + np.cumsum([0, *spent]) / 1000
                 for k, (at, long) in enumerate(zip(begins, np.array(spent) / 1000, strict=False)):
-                    look = {"facecolor": hex_of("other"), "alpha": 0.35 if k % 3 == 0 else 1}
-                    ended = {"facecolor": hex_of("naive"), "alpha": 0.3}
-                    style = ended if k == len(spent) - 1 else look
-                    panel.broken_barh([(at, long)], (i, 0.8), **style)
+                    look = {
+                        "facecolor": hex_of("other"),
+                        "alpha": 0.25 if k % 3 == 0 and k < len(spent) - 1 else 1,
+                    }
+                    ended = k == len(spent) - 1
+                    panel.broken_barh([(at, long)], (i + 0.3, 0.2) if ended else (i, 0.8), **look)
             panel.set(ylim=(len(came), 0), ylabel="requests", yticks=[])
             panel.set_title(f"{name}: {run['speed']:,} tokens a second", loc="left")
-        np.atleast_1d(axes)[-1].set_xlabel("seconds, by the cost model; pale: waits")
+        np.atleast_1d(axes)[-1].set_xlabel(
+            "seconds, by the cost model; pale: waits, thin: has ended"
+        )
         return figure
