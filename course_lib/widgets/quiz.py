@@ -40,7 +40,7 @@ class Quiz(CourseWidget):
         answer: the number, where there are no options.
         tolerance: how far off still counts, relative to the answer (absolute where it is 0).
         unit: shown behind the number, or behind those of the options.
-        whole: of what the options' numbers are parts: then a bar is what is left of it.
+        whole: of what the options' numbers are parts: then a bar is that part, in an outline of it.
         explanation: of the number.
 
     Raises:
@@ -127,13 +127,21 @@ class Quiz(CourseWidget):
         )
 
     def _part(self, size: float) -> str:
-        whole = "" if self.whole is None else f" of {number(self.whole, '')}"
-        return f"{number(size, '')}{whole} {self.unit}".strip()
+        if self.whole is None:
+            return number(size, self.unit)
+        return f"{rough(size)} of {number(self.whole, self.unit)}"
 
     @styled
     def to_figure(self) -> Figure:
         """Return the question as a picture of its text."""
         return text_figure(self.to_table())
+
+
+def rough(size: float) -> str:
+    """Return a part of a whole as exactly as what it rests on: two digits, below 1 one."""
+    if abs(size) >= 100:
+        return number(round(size), "")
+    return f"{float(f'{size:.{1 if abs(size) < 1 else 2}g}'):g}"
 
 
 def _option(option: Any) -> dict[str, Any]:

@@ -44,6 +44,7 @@ from course_lib.widgets.asking import bar_width
 from course_lib.widgets.asking import number as as_text
 from course_lib.widgets.kv_cache import CAPACITY, DTYPES, PRESETS, VARIANTS
 from course_lib.widgets.page_table import EXAMPLES, counts
+from course_lib.widgets.quiz import rough
 from course_lib.widgets.server_memory import (
     ANSWER,
     PAGE_SIZE,
@@ -201,6 +202,8 @@ def quiz(rng: random.Random) -> list[Case]:
             cases.append(("isRight", [answer + off, answer, tolerance], right))
     for value in (0, 7, 8192, 4.60429, 0.13534, 36.88, 1234.6, rng.uniform(1e-3, 1e6)):
         cases.append(("meant", [value], as_text(value, "")))
+    for size in (0, 0.391, 0.034, 0.96, 1.26, 15, 99.6, 100.4, 1234.6, rng.uniform(1e-3, 1e4)):
+        cases.append(("rough", [size], rough(size)))
     for sizes in ([20, 0.783, 0.0679], [0, 0], [rng.uniform(1e-6, 1e6) for _ in range(4)]):
         cases += [("barWidth", [size, sizes], bar_width(size, sizes)) for size in sizes]
     return cases

@@ -232,9 +232,9 @@ def test_what_the_options_come_to_are_bars_of_one_scale_once_it_is_solved(mount)
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_a_part_of_a_whole_is_what_is_left_of_it(mount, width):
-    """A bar of 0.8 µs beside one of 15 did not show that there are 20."""
-    sized = [(*option, size) for option, size in zip(OPTIONS, (0.4, 15, 0.03), strict=True)]
+def test_a_part_of_a_whole_fills_as_much_of_its_outline_as_its_words_say(mount, width):
+    """The words said what is saved and the bar what is left: the worst answer had the longest."""
+    sized = [(*option, size) for option, size in zip(OPTIONS, (0.391, 15, 0.034), strict=True)]
     quiz = Quiz("Which?", sized, unit="µs saved", whole=20)
     assert "0.4 of 20 µs saved" in quiz.fallback_html()
     quiz.chosen, quiz.tries = [1], 1
@@ -242,12 +242,12 @@ def test_a_part_of_a_whole_is_what_is_left_of_it(mount, width):
     said = page.locator(".fac-size").all_inner_texts()
     assert said == ["0.4 of 20 µs saved", "15 of 20 µs saved", "0.03 of 20 µs saved"]
     wide = "ns => ns.map(n => n.getBoundingClientRect().width)"
-    wholes, lefts = (
+    wholes, parts = (
         page.locator(found).evaluate_all(wide) for found in (".fac-quiz-whole", ".fac-quiz-whole i")
     )
     assert len(set(wholes)) == 1
-    shares = [left / (wholes[0] - 3) for left in lefts]
-    assert shares == pytest.approx([0.98, 0.25, 0.9985], abs=0.01)
+    shares = [part / (wholes[0] - 3) for part in parts]
+    assert shares == pytest.approx([0.02, 0.75, 0.0017], abs=0.01)
     with pytest.raises(ValueError, match="whole must be at least"):
         Quiz("Which?", sized, whole=14)
 

@@ -16,6 +16,9 @@ export function barWidth(size, sizes) {
   return (70 * size) / (Math.max(...sizes) || 1);
 }
 
+/** A part of a whole, as exactly as what it rests on: two digits, below 1 one. Mirrors `rough` of quiz.py. */
+export const rough = (size) => (Math.abs(size) >= 100 ? meant(Math.round(size)) : short(size, Math.abs(size) < 1 ? 1 : 2));
+
 function render({ model, el }) {
   const kind = model.get("options").length ? choices(model) : number(model);
   const form = h("fieldset", { class: "fac-quiz" }, h("legend", {}, h("small", {}, h("i", { class: "fac-ask", "aria-hidden": "true" }, "?"), "Check yourself"), rich(model.get("question"))), kind);
@@ -43,8 +46,8 @@ function choices(model) {
     setTimeout(() => (moving = false));
   };
   const sizes = options.map((option) => option.size).filter((size) => size != null), unit = model.get("unit"), whole = model.get("whole");
-  const left = (size) => h("div", { class: "fac-size fac-quiz-part" }, h("div", { class: "fac-quiz-whole", "aria-hidden": "true" }, h("i", { style: `width:${(100 * (1 - size / whole)).toFixed(2)}%` })), `${meant(size)} of ${meant(whole)} ${unit}`.trim());
-  const bar = ({ size }) => (whole && size != null ? [left(size)] : size == null ? [] : [h("div", { class: "fac-size" }, h("i", { style: `width:${barWidth(size, sizes).toFixed(1)}%` }), `${meant(size)} ${unit}`.trim())]);
+  const part_ = (size) => h("div", { class: "fac-size fac-quiz-part" }, h("div", { class: "fac-quiz-whole", "aria-hidden": "true" }, h("i", { style: `width:${((100 * size) / whole).toFixed(2)}%` })), `${rough(size)} of ${meant(whole)} ${unit}`.trim());
+  const bar = ({ size }) => (whole && size != null ? [part_(size)] : size == null ? [] : [h("div", { class: "fac-size" }, h("i", { style: `width:${barWidth(size, sizes).toFixed(1)}%` }), `${meant(size)} ${unit}`.trim())]);
   const judged = (why) => why.querySelector(".fac-why");
   const rows = options.map((option) => {
     const why = h("div", {}); // a press, or Space, is the answer; arrows and letters move over the cards: then Enter checks
