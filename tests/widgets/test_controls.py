@@ -52,6 +52,7 @@ def another_value(control: Any) -> str:
 def by_mouse(page: Any, control: Any) -> None:
     kind = kind_of(control)
     if kind == "range":
+        control.scroll_into_view_if_needed()  # a mouse reaches what is seen
         box, place = control.bounding_box(), control.evaluate("n => n.value / n.max")
         page.mouse.click(
             box["x"] + (0.25 if place > 0.5 else 0.75) * box["width"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -297,7 +298,7 @@ def test_each_step_is_credited_with_its_own_gain(mount, width, settings):
     page = mount(widget, width=width)
     runs = list(widget.runs().values())
     told = page.locator(".fac-stage").text_content()
-    gains = [f"{b['speed'] / a['speed']:.1f} ×" for a, b in zip(runs, runs[1:], strict=False)]
+    gains = [f"{b['speed'] / a['speed']:.1f} ×" for a, b in pairwise(runs)]
     assert f"{gains[0]} the tokens a second" in told
     more = "pages: no more" if gains[1] == "1.0 ×" else f"pages as needed: {gains[1]} more"
     assert more in told

@@ -380,14 +380,10 @@ def test_the_tiles_on_chip_have_the_size_that_they_have_in_the_grid(mount, width
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_a_bar_has_a_cell_for_each_time_that_a_tile_was_read(mount, width):
-    """The counts above the grid, 3 and 2 and 1, are what makes the bar long."""
+def test_the_counts_stand_on_the_tiles_and_no_unnamed_tick_in_a_bar(mount, width):
+    """White and black ticks in the bars of K and V, one a tile and time, were explained nowhere."""
     page = mount(TileSchedule(mask="causal", step=6), width=width, reduced=True)
-    again = page.locator(".fac-tile-again").evaluate_all("ns => ns.map(n => n.getAttribute('d'))")
-    apart = page.locator(".fac-tile-apart").evaluate_all("ns => ns.map(n => n.getAttribute('d'))")
-    assert [d.count("M") for d in again] == [2 + 1] * 2
-    assert [d.count("M") for d in apart] == [2] * 2
-    bars = page.locator(".fac-tile-again, .fac-tile-once").evaluate_all(
+    bars = page.locator(".fac-tile-once").evaluate_all(
         "ns => ns.map(n => n.getBoundingClientRect()).map(b => [b.left, b.right, b.top, b.bottom])"
     )
     for text in page.locator(".fac-stage text").filter(has_text=re.compile(r"\d")).all():
@@ -398,8 +394,54 @@ def test_a_bar_has_a_cell_for_each_time_that_a_tile_was_read(mount, width):
             assert not (across and low < bottom and top < high), text.text_content()
     reads = page.locator("[data-fac-part=schedule-grid] text.fac-t-name.fac-tile-said")
     assert reads.all_text_contents() == ["read ×3", "×2", "×1", "×3", "×2", "×1"], "on the tiles"
-    page.evaluate("facModel.set('heads', 2)")
-    assert page.locator(".fac-tile-again").first.get_attribute("d") == ""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.parametrize("schedule", ["flash", "naive"])
+def test_what_the_other_schedule_comes_to_is_a_pale_bar_beside(mount, width, schedule):
+    """The comparison is the lesson, and only one schedule was to be seen."""
+    widget = TileSchedule(n_q=16, n_k=16, mask="causal", schedule=schedule, step=6, guess=2)
+    page = mount(widget, width=width, reduced=True)
+    totals = {name: TileSchedule(n_q=16, n_k=16, mask="causal", schedule=name).loads()
+              for name in ("flash", "naive")}  # fmt: skip
+    bars = page.locator("[data-both]").evaluate_all(
+        "ns => ns.map((n) => [n.dataset.both, n.getBBox().width, n.matches('.fac-tile-end')])"
+    )
+    known = {what: (wide, pale) for what, wide, pale in bars}
+    sizes = {"scores": lambda e: e.scores, "rows": lambda e: e.k}
+    assert len(known) == (4 if width == 1280 else 2)
+    for key, (wide, pale) in known.items():
+        name, what = key.split()
+        of = sizes[what]
+        most = max(map(of, totals.values()))
+        longest = max(known[f"{one} {what}"][0] for one in totals)
+        assert wide / longest == pytest.approx(of(totals[name]) / most, abs=0.01)
+        assert pale == (name != schedule)
+    told = page.locator(".fac-stage-box").all_text_contents()
+    assert str(totals["naive"].scores) in " ".join(told)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_no_word_is_cut_off_and_none_lies_on_another_midway(mount, width):
+    """The foot of "you: 2 ×" was outside its picture."""
+    widget = TileSchedule(n_q=16, n_k=16, mask="causal", step=6, guess=2)
+    page = mount(widget, width=width, reduced=True)
+    wrong = page.evaluate(
+        """() => [...document.querySelectorAll('.fac-stage')].flatMap((svg) => {
+          const all = svg.getBoundingClientRect();
+          const texts = [...svg.querySelectorAll('text')].filter((n) => n.textContent);
+          const boxes = texts.map((n) => n.getBoundingClientRect());
+          return texts.flatMap((n, i) => {
+            const b = boxes[i];
+            const cut = b.bottom > all.bottom || b.right > all.right;
+            const over = boxes.findIndex((o, j) => j > i && b.left < o.right - 1
+              && o.left < b.right - 1 && b.top < o.bottom - 4 && o.top < b.bottom - 4);
+            return [cut && n.textContent, over > 0 && `${n.textContent} / ${texts[over].textContent}`];
+          }).filter(Boolean); })"""
+    )
+    assert wrong == []
 
 
 @pytest.mark.browser

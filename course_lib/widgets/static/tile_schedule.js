@@ -86,7 +86,7 @@ const runs = (s) => {
 
 const COUNTS = ["n_q", "n_k", "block_q", "block_k", "window", "heads", "kv_heads", "splits", "at_once"];
 const ON_DESK = { scores: ["q", "k"], softmax: [], values: ["v", "o"], flash: ["q", "k", "v", "o"], split: ["q", "k", "v", "o"] };
-const HANDLE = 6.3, COUNTED = 14.2; // in letters' sizes: what is left of one grid, for its handle's name; what the bars of rows moved take
+const HANDLE = 6.3, COUNTED = 14.6; // in letters' sizes: what is left of one grid, for its handle's name; what the bars of rows moved take
 const boxOf = ({ x, y, w, h }) => ({ x, y, width: w, height: h });
 const PHASES = {
   scores: "kernel 1, S = Q Kᵀ", softmax: "kernel 2, P = softmax(S)", values: "kernel 3, O = P V",
@@ -143,7 +143,7 @@ function render({ model, el }) {
   const voice = announcer();
   const mark = (cls, text, half) => h("span", {}, s("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" },
     s("rect", { class: `fac-cell ${cls}`, x: 2, y: 2, width: 16, height: 16 }), half ? s("path", { class: "fac-half", d: "M10 2h8v8z" }) : null), text);
-  let drawn = null, reads = { k: [], v: [] }; // how often each tile was read so far
+  let drawn = null, beside_ = 0; // where the desk ends
 
   const fold = more("speed, sizes, rows loaded", h("div", { class: "fac-row" }, speed.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
       part("schedule-loads", table));
@@ -220,7 +220,6 @@ function render({ model, el }) {
     const gw = Math.min(panel - 2 * strip - (now.heads === 1 ? HANDLE + 1.2 : 3.2) * fs, (now.heads > 1 ? 16 : piles ? 60 : beside ? 22 : 17) * fs), gh = Math.max(Math.min(now.n_q, 8) * 0.6 * fs, 2.4 * fs, Math.min((now.heads > 1 ? 16 : 22) * fs, (gw * now.n_q) / now.n_k));
     const margin = (now.heads === 1 ? HANDLE : 1.4) * fs, used = Math.min(room, (across - 1) * panel + 2 * strip + gw + margin + 5.8 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [];
     arrange(!beside && !piles);
-    reads = now.heads === 1 ? state[0].reads : { k: [], v: [] };
     grids((add) => state.forEach((head, number) => {
       const x = margin + (number % across) * panel, y = Math.floor(number / across) * tall;
       places.push(panelOf(add, now, head, number, step, { x, y, gw, gh, strip, gap, fs }));
@@ -228,7 +227,11 @@ function render({ model, el }) {
     const below = Math.ceil(now.heads / across) * tall, x = beside ? used : 2, y = beside ? (2.4 + COUNTED) * fs : below;
     tally.svg.setAttribute("aria-label", `Rows moved. ${words.textContent}`);
     const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : drawDesk(now, step, places, { x, y, w: width - x, room: beside ? Math.max(8 * fs, below - y - 3.2 * fs) : 4.4 * fs, beside, fs });
-    bars((add) => beside && drawCounts(add, { x, y: 2.4 * fs, w: width - x, fs }));
+    bars((add) => {
+      if (beside) drawCounts(add, { x, y: 2.4 * fs, w: width - x, fs });
+      const short_ = !beside || below - y < 12 * fs, from = beside_ + 2 * fs, w = Math.min(30 * fs, width - from);
+      if (!piles && w > 13 * fs && (below - y > 7 * fs || !beside)) drawBoth(add, { x: from, y, w, fs, short_ });
+    });
     if (!beside && !piles) tally.draw();
     picture.svg.setAttribute("aria-label", `${words.textContent} ${state.map((head, i) => `Head ${i}: ${head.when.size} tiles worked on.`).join(" ")}`);
     drawn = step;
@@ -295,6 +298,7 @@ function render({ model, el }) {
     if (gaps.length) { // once, across the longest run of tiles that nobody touches
       const [i, found] = gaps.reduce((a, b) => (b[1].length > a[1].length ? b : a)), [a, b] = [span("k", found[0]), span("k", found.at(-1))], q = span("q", i);
       const words = [...(now.mask === "causal" ? ["skipped: every key is later", "skipped: later keys"] : []), "skipped"].find((text) => b.x + b.w - a.x > wide(text, 0.9 * fs));
+      if (words && q.h > 2 * fs) add(`${key} skipped ground`, "rect", { class: "fac-chip", x: (a.x + b.x + b.w) / 2 - wide(words, 0.45 * fs), y: q.y + q.h / 2 - 0.9 * fs, width: wide(words, 0.9 * fs), height: 1.8 * fs });
       if (words && q.h > 1.2 * fs) chip(add, `${key} skipped`, words, (a.x + b.x + b.w) / 2, q.y + q.h / 2, fs); // on a ground of its own: edges of tiles run through
     }
     for (const [, , , i, j] of step ? [] : work) add(`${key} first ${i} ${j}`, "rect", { class: "fac-tile-now fac-tile-first", x: gx + j * now.block_k * sx, y: gy + i * now.block_q * sy, width: span("k", j).w, height: span("q", i).h });
@@ -363,6 +367,7 @@ function render({ model, el }) {
   /** The desk of the first program at work: its tiles, as large as in the grid and laid as there, slide from where they lie; before the first step their places. Returns where it ends. */
   function drawDesk(now, step, places, { x, y, w, room, beside, fs }) {
     const [kind, program, head, i, j] = all()[Math.max(0, step - 1)]?.[0] ?? [], phase = step ? kind : null;
+    beside_ = x;
     if (!kind) return y;
     const { span } = places[head], q = span("q", i), k = span("k", j), strip = q.w, gap = 0.35 * fs, pad = 0.6 * fs, top = y + 1.7 * fs;
     const wide_ = beside ? 2 * (strip + gap) + k.w : 2 * (strip + k.w) + 3 * gap, tall_ = beside ? 2 * strip + gap + q.h : Math.max(q.h, 2 * strip);
@@ -370,6 +375,7 @@ function render({ model, el }) {
     const right = strip + gap, s_ = beside ? [right, 2 * strip + gap] : [right + k.w + gap, 0]; // S below K and V, as in the grid; on a phone beside them
     const spots = { q: [0, s_[1], strip, q.h], k: [right, 0, k.w, strip], v: [right, strip, k.w, strip], o: [s_[0] + k.w + gap, s_[1], strip, q.h], s: [...s_, k.w, q.h] };
     const has = ON_DESK[kind] ?? [], scores = kind !== "values";
+    beside_ = x + size * wide_ + 2 * pad;
     desk((add) => {
       const many = Math.min(now.block_q, now.n_q - i * now.block_q) * Math.min(now.block_k, now.n_k - j * now.block_k);
       const says = !phase ? "empty until step 1" : `program ${program}${now.schedule === "naive" ? `, ${{ scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase]}` : ` has ${many} scores, none in HBM`}`;
@@ -407,7 +413,6 @@ function render({ model, el }) {
       add(`count name ${t}`, "text", { class: "fac-t-name", x, y: top + 1.1 * fs }, `${t.toUpperCase()} ${t === "o" ? "written" : "loaded"}`);
       add(`end ${t}`, "rect", { class: `fac-tile-end fac-fill-${t}`, x: left, y: top, width: step ? end[t] * unit : 0, height: tall }, `${end[t]} rows at the end`);
       add(`count ${t}`, "rect", { class: `fac-fill-${t}`, x: left, y: top, width: moved[t] * unit, height: tall });
-      if (step && "kv".includes(t)) readsOf(add, now, t, { x: left, y: top, tall, unit });
       if (t === "q" || t === "k") add(`there ${t}`, "path", { class: "fac-tile-once", d: `M${left + rows * unit} ${t === "q" ? y + 2 * fs : top_}V${t === "q" ? top_ : foot}` }, `${rows} rows there are`);
       add(`says count ${t}`, "text", { class: again ? "fac-t-soft" : "fac-t-small", x: at, y: top + 1.1 * fs }, says);
       add(`times ${t}`, "text", { class: "fac-t-name", x: at + 7.6 * says.length + 0.4 * fs, y: top + 1.1 * fs }, fold);
@@ -426,17 +431,23 @@ function render({ model, el }) {
     add("guess knob", "circle", { class: "fac-knob fac-across fac-knob-guess", cx: tick, cy: seam, r: 0.65 * fs, "data-handle": "guess" }, "drag: your guess", (px) => put(model, { guess: Math.max(2, Math.min(Math.round((2 * (px - left)) / unit / there.k), 2 * limits.guess, Math.floor((2 * (w - 15 * fs)) / unit / there.k)) / 2) }));
   }
 
-  /** A cell for each time that a tile was read, those of one tile together: the counts above the grid are the bar's length. */
-  function readsOf(add, now, t, { x, y, tall, unit }) {
-    let at = x, again = "", tiles = "";
-    for (let j = 0; j < reads[t].length; j += 1) {
-      const times = reads[t][j] ?? 0, w = Math.min(now.block_k, now.n_k - j * now.block_k) * unit;
-      if (w > 4) for (let n = 1; n < times; n += 1) again += `M${(at + n * w).toFixed(1)} ${y}v${tall}`;
-      if (w > 4 && times && j) tiles += `M${at.toFixed(1)} ${y}v${tall}`;
-      at += times * w;
-    }
-    add(`again ${t}`, "path", { class: "fac-tile-again", d: again });
-    add(`tiles ${t}`, "path", { class: "fac-tile-apart", d: tiles });
+  /** What both schedules come to, to one scale: scores through HBM, and rows of K and V once they are no secret. */
+  function drawBoth(add, { x, y, w, fs, short_ }) {
+    const now = settings(), step = Math.min(model.get("step"), all().length), naive = now.schedule === "naive";
+    if (!step) return;
+    const other = { ...now, schedule: naive ? "flash" : "naive", at_once: 1 }, work = steps(other), theirs = loads(other, work.length, work), mine = (known.end ??= loads(now, all().length, all()));
+    const own = { flash: "flash", naive: "naive", split_k: "split-K" }[now.schedule], pairs = [[other.schedule, theirs, true], [own, mine, false]].sort((one) => (one[0] === "naive" ? 1 : -1));
+    const groups = [["scores to and from HBM, in all", "scores", "s", (e) => e.scores], ...(short_ ? [] : [["rows of K loaded, in all; of V as many", "rows", "k", (e) => e.k]])], left = x + 4.2 * fs, long = w - 4.2 * fs - 5 * fs;
+    groups.forEach(([title, what, t, of], g) => {
+      const top = y + (2.6 + 4.9 * g) * fs, most = Math.max(1, ...pairs.map(([, e]) => of(e)));
+      add(`both ${what}`, "text", { class: "fac-t-soft", x, y: top }, title);
+      pairs.forEach(([name, e, ghost], i) => {
+        const at = top + (0.45 + 1.75 * i) * fs, n = of(e), across = (long * n) / most;
+        add(`both ${what} ${i} name`, "text", { class: ghost ? "fac-t-soft" : "fac-t-small", x, y: at + 1.05 * fs }, name);
+        add(`both ${what} ${i}`, "rect", { class: `fac-fill-${t} ${ghost ? "fac-tile-end" : ""}`, "data-both": `${name} ${what}`, x: left, y: at, width: across, height: 1.35 * fs }, `${name}: ${n} ${what}`);
+        add(`both ${what} ${i} says`, "text", { class: ghost ? "fac-t-soft" : "fac-t-small", x: left + across + 0.4 * fs, y: at + 1.05 * fs }, n ? String(n) : "none");
+      });
+    });
   }
 
   const guessed = (now) => now.schedule !== "naive" && model.get("guess");
