@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from traitlets import TraitError
 
+from course_lib.style.palette import hex_of
 from course_lib.widgets import PageTable
 from course_lib.widgets.page_table import EXAMPLES
 
@@ -451,15 +452,48 @@ def test_a_copy_is_the_change_of_one_place_of_one_table(mount, width):
     assert changed.count() == 1
     assert changed.get_attribute("data-page") == "5"
     assert "4→5" in page.locator(".fac-stage text").all_text_contents()
+    says = page.locator(".fac-stage text", has_text="4→5").bounding_box()
+    cell = changed.bounding_box()
+    assert says["x"] - cell["x"] >= 6, "its ring is 4 px; the words filled the cell"
+    assert cell["x"] + cell["width"] - says["x"] - says["width"] >= 6
 
 
 @pytest.mark.browser
 def test_the_newest_token_keeps_its_owner_s_colour(mount):
     page = mount(PageTable(), reduced=True)
-    tip = page.locator(".fac-pages-tip")
-    assert tip.evaluate("n => getComputedStyle(n).fill") == "none"
+    assert page.locator(".fac-pages-tip").count() == 1
     for width, says in ((480, "page 3 counts once"), (1280, "page 3 is shared, and counted once")):
         page = mount(PageTable.example("copy"), width=width, reduced=True, again=True)
         said = page.locator(".fac-stage text", has_text=says)
         box = said.bounding_box()
         assert box["x"] + box["width"] <= width, "not cut"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_newest_token_is_pointed_at_and_not_ringed_beside_the_ring_of_a_copy(mount, width):
+    page = mount(PageTable.example("copy", chosen="D"), width=width, reduced=True)
+    wrote = frame_of(page)["wrote"]
+    box = "n => (b => [b.x, b.width, b.y, b.height])(n.getBBox())"
+    x, w, y, h = page.locator(".fac-pages-tip").evaluate(box)
+    left, _, top, tall = page.locator(f'.fac-pages-slots[data-page="{wrote[1]}"]').evaluate(box)
+    cell = page.locator(".fac-pages-copies").first.evaluate(box)[1] - 3
+    assert x + w / 2 == pytest.approx(left + (wrote[2] + 0.5) * cell, abs=1)
+    assert y < top
+    assert y + h < top + 0.4 * tall, "the colour of its owner is to be seen"
+
+
+@pytest.mark.browser
+def test_what_is_held_for_nothing_is_paler_than_the_data_in_the_dark_and_e_is_not_a(mount):
+    """In the dark it was as strong as they; and A and E were two blues."""
+    page = mount(PageTable(chosen="C"), width=1280, reduced=True, dark=True)
+    waste = page.locator("path.fac-waste").evaluate("n => getComputedStyle(n).fill")
+    ground, naive = 17 / 255, int(hex_of("naive")[1:3], 16) / 255
+    red = float(re.findall(r"[\d.]+", waste)[0])
+    assert (red - ground) / (naive - ground) < 0.24
+    *others, e, _ = [
+        [int(hue[i : i + 2], 16) for i in (1, 3, 5)]
+        for hue in re.findall(r"fac-pages-\d { fill: (#\w{6})", str(PageTable._css))
+    ]
+    assert len(others) == 4
+    assert min(sum((a - b) ** 2 for a, b in zip(e, one, strict=True)) for one in others) > 60**2

@@ -438,7 +438,8 @@ def test_no_word_is_cut_off_and_none_lies_on_another_midway(mount, width):
             const cut = b.bottom > all.bottom || b.right > all.right;
             const over = boxes.findIndex((o, j) => j > i && b.left < o.right - 1
               && o.left < b.right - 1 && b.top < o.bottom - 4 && o.top < b.bottom - 4);
-            return [cut && n.textContent, over > 0 && `${n.textContent} / ${texts[over].textContent}`];
+            const two = over > 0 && `${n.textContent} / ${texts[over].textContent}`;
+            return [cut && n.textContent, two];
           }).filter(Boolean); })"""
     )
     assert wrong == []

@@ -218,7 +218,7 @@ function render({ model, el }) {
 
   /** A row for each request: its name, its pages as they lie in memory, and what can be done with it. */
   function drawTables(add, now, name, names, width, fs, roomy) {
-    const row = 2 * fs, left = 10.4 * fs, cell = 2.9 * fs, plate = cell - 0.4 * fs, size = get("page_size"), { filled } = counts(now, size, get("reserve"));
+    const row = 2 * fs, left = 10.4 * fs, cell = 3.3 * fs, plate = cell - 0.4 * fs, size = get("page_size"), { filled } = counts(now, size, get("reserve"));
     const most = Math.min(8, Math.floor((width - left) / cell));
     let y = 1;
     const button = (key, text, title, does, at, cls = "") => {
@@ -251,7 +251,7 @@ function render({ model, el }) {
         empty(add, `mini ${x} ${place}`, at, y, plate, 1.6 * fs);
         who.forEach((other, j) => add(`mini ${x} ${place} ${j}`, "rect", { class: `fac-pages-mini ${colour(now, other)}`, x: at, y: y + (j * 1.6 * fs) / who.length, width: full, height: (1.6 * fs) / who.length }));
         add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : moved ? " fac-pages-changed" : x === name ? " fac-pages-own" : ""}${lit === String(page) ? " fac-pages-lit" : ""}`, "data-page": page, x: at, width: plate, y, height: 1.6 * fs }, `page ${page}`, choose);
-        chip(add, `page ${x} ${place}`, moved ? [`${now.copied[0]}→${page}`, `→${page}`].find((text, k) => k || wide(text, 0.87 * fs) < plate) : String(page), at + plate / 2, y + 0.8 * fs, fs, x === name ? "fac-pages-own-chip" : "");
+        chip(add, `page ${x} ${place}`, moved ? [`${now.copied[0]}→${page}`, `→${page}`].find((text, k) => k || wide(text, 0.87 * fs) < plate - 0.9 * fs) : String(page), at + plate / 2, y + 0.8 * fs, fs, x === name ? "fac-pages-own-chip" : "");
       });
       if (roomy && !replayed && x === name) acts(left + shown.length * cell + 0.6 * fs);
       y += row;
@@ -368,7 +368,8 @@ function render({ model, el }) {
     }
     if (now.wrote) {
       const [, page, at] = now.wrote, [x, y] = place(page);
-      add("wrote", "rect", { class: "fac-pages-tip", x: x + at * cell - 1, y: y - 3, width: Math.max(3, cell) + 2, height: tall + 6, rx: 2 });
+      const half = Math.max(4.5, Math.min(6, cell / 2 - 1));
+      add("wrote", "path", { class: "fac-pages-tip", d: `M${(x + (at + 0.5) * cell - half).toFixed(1)} ${y - 1}h${2 * half}L${(x + (at + 0.5) * cell).toFixed(1)} ${(y + Math.min(8, 0.35 * tall)).toFixed(1)}z` }, `the newest token: slot ${at}`);
     }
     if (now.copied) {
       // between the rows, from slot 0 of one page to slot 0 of the other, over no page
