@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from string import ascii_lowercase
 from types import MappingProxyType
 from typing import Any
@@ -27,11 +28,17 @@ _READ = "58em"  # a line that can be read
 _CODE = f"background:{_LINE}26;border-radius:3px;padding:0 3px;color:inherit"
 _MARK = "display:inline-block;white-space:nowrap"  # on a phone two stand one below the other
 _NOTE = "margin:0;font-size:0.87em;opacity:0.8"
+_NOTHING: Mapping[str, float] = MappingProxyType({})
+_CUT = "var(--jp-layout-color0, Canvas)"  # the page's ground, between two parts of a bar
 _REASON = "grid-column:2/-1"
 _LETTER = (
     "flex:none;width:1.8em;line-height:1.8em;text-align:center;border-radius:50%;"
     f"background:{_LINE}26"
 )
+
+
+Size = float | Mapping[str, float]
+"""What something comes to, or the parts of it by name."""
 
 
 def scalar(value: Any) -> Any:
@@ -50,15 +57,16 @@ class Comparison:
         explanation: str,
         options: Sequence[str] = (),
         question: str = "",
-        sizes: Mapping[str, float] = MappingProxyType({}),
+        sizes: Mapping[str, Size] = _NOTHING,
         ends: tuple[int, int] = (-1, 4),
         note: str = "",
+        one: str = "the same",
     ) -> None:
         several = isinstance(answer, (list, tuple, set))
         self.answers = [scalar(item) for item in (answer if several else [answer])]
         self.predictions, self.unit, self.explanation = predictions, unit, explanation
         self.options, self.question, self.sizes, self.ends = options, question, sizes, ends
-        self.note = note
+        self.note, self.one = note, one
 
     def lines(self) -> list[tuple[str, str]]:
         """Return (label, text) pairs, the truth last."""
@@ -164,9 +172,10 @@ class Comparison:
         """Return what an option comes to as a bar of one scale; "" where nothing is known."""
         if option not in self.sizes:
             return ""
-        share = bar_width(self.sizes[option], self.sizes.values())
-        words = said(self.sizes[option], self.unit)
-        return _bar(share, _TRUTH if happened else _LINE, words, _REASON)
+        sums = {name: sum(_parts(size).values()) for name, size in self.sizes.items()}
+        parts, share = _parts(self.sizes[option]), bar_width(sums[option], sums.values())
+        words = said(sums[option], self.unit) + _told(parts)
+        return _bar(share, _TRUTH if happened else _LINE, words, _REASON, parts)
 
     def _to_scale(self) -> str:
         """Return guess and truth, and what is 1 × of a factor, as bars of an even scale.
@@ -176,10 +185,17 @@ class Comparison:
         (answer,), guess = self.answers, self.predictions[-1]
         rows = [(answer, _TRUTH, "true"), (guess, _GUESS, "you")]
         if self.unit == "×":
-            rows.append((1, _LINE, "the same"))
+            rows.append((1, _LINE, self.one))
+        parts = {} if self.options else {name: size for name, size in self.sizes.items()
+                                         if isinstance(size, Real)}  # fmt: skip
         values = [value for value, *_ in rows]
         bars = "".join(
-            _bar(bar_width(value, values), colour, f"{said(value, self.unit)}, {name}")
+            _bar(
+                bar_width(value, values),
+                colour,
+                f"{said(value, self.unit)}, {name}" + _told(parts) * (name == "true"),
+                parts=parts if name == "true" else {},
+            )
             for value, colour, name in sorted(rows, key=lambda row: row[0])
         )
         return f'<div style="margin:4px 23px 0"><small>On an even scale:</small>{bars}</div>'
@@ -238,10 +254,30 @@ class Comparison:
         return self._judged(self.predictions[-1]).rsplit(", ", 1)[1].replace(" times", " ×")
 
 
-def _bar(share: float, colour: str, words: str, place: str = "") -> str:
-    """Return a bar of ``share`` percent, and words behind it."""
+def _parts(size: Size) -> Mapping[str, float]:
+    """Return a size as parts: of one whose parts nobody knows, it itself."""
+    return size if isinstance(size, Mapping) else {"": size}
+
+
+def _told(parts: Mapping[str, float]) -> str:
+    """Return what the parts of a bar are: ": S 1.07, Q and K 0.0336"; "" of one part."""
+    named = [f"{name}\xa0{said(size, '')}" for name, size in parts.items()]
+    return f": {', '.join(named)}" if len(named) > 1 else ""
+
+
+def _bar(
+    share: float, colour: str, words: str, place: str = "", parts: Mapping[str, float] = _NOTHING
+) -> str:
+    """Return a bar of ``share`` percent, cut where its parts end, and words behind it."""
     bar = f"flex:none;height:10px;width:{share:.1f}%;min-width:2px;background:{colour}"
-    look = f"{place};display:flex;align-items:center;gap:8px".removeprefix(";")
+    if len(parts) > 1:
+        at, cuts = 0.0, []
+        for size in list(parts.values())[:-1]:
+            at += 100 * size / sum(parts.values())
+            cuts.append(f"transparent {at:.1f}%,{_CUT} 0 calc({at:.1f}% + 2px),transparent 0")
+        bar += f";background-image:{','.join(f'linear-gradient(90deg,{cut})' for cut in cuts)}"
+    fold = "flex-wrap:wrap;row-gap:0;" * (len(parts) > 1)  # on a phone the parts' names go below
+    look = f"{place};display:flex;{fold}align-items:center;column-gap:8px".removeprefix(";")
     return f'<span style="{look}"><i style="{bar}"></i>{words}</span>'
 
 

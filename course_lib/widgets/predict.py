@@ -29,7 +29,7 @@ from course_lib.widgets.asking import (
     text_figure,
 )
 from course_lib.widgets.base import CourseWidget, static_text
-from course_lib.widgets.comparison import Comparison, scalar
+from course_lib.widgets.comparison import Comparison, Size, scalar
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -144,8 +144,9 @@ class Predict(CourseWidget):
         answer: Any,
         explanation: str = "",
         *,
-        sizes: Mapping[str, float] | None = None,
+        sizes: Mapping[str, Size] | None = None,
         note: str = "",
+        one: str = "the same",
     ) -> None:
         """Show the truth beside what was predicted.
 
@@ -155,13 +156,15 @@ class Predict(CourseWidget):
         Args:
             answer: an option (or several, in a list or tuple), or a number.
             explanation: why.
-            sizes: for options, what each comes to, in the question's unit: bars on their cards.
+            sizes: for options, what each comes to, in the question's unit, or the parts of it by
+                name: bars on their cards. For a number, its own parts by name.
             note: below the cards, of what these sizes are.
+            one: of a factor, what 1 × is.
         """
         from IPython.display import display
 
         def compared() -> Comparison:
-            return self.comparison(answer, explanation, sizes=sizes, note=note)
+            return self.comparison(answer, explanation, sizes=sizes, note=note, one=one)
 
         shown = display(compared(), display_id=True)
         if shown is not None:  # in a notebook
@@ -172,14 +175,15 @@ class Predict(CourseWidget):
         answer: Any,
         explanation: str = "",
         *,
-        sizes: Mapping[str, float] | None = None,
+        sizes: Mapping[str, Size] | None = None,
         note: str = "",
+        one: str = "the same",
     ) -> Comparison:
         """Return what `reveal` shows."""
         stored = self._predictions()
         if not stored and self.answer is not None:
             stored = [self.answer]
-        asked = (self.options, self.question, sizes or {}, self.ends, note)
+        asked = (self.options, self.question, sizes or {}, self.ends, note, one)
         return Comparison(answer, stored, self.unit, explanation, *asked)
 
     def room(self, answers: str, answer: Any = None) -> Figure:

@@ -258,7 +258,11 @@ dearest.reveal(
     LINES[1],
     "It makes two of the four trips of S and P; lines 1 and 3 make one each, and move "
     "Q, K, V and O.",
-    sizes={LINES[0]: grid + 2 * small, LINES[1]: 2 * grid, LINES[2]: grid + 2 * small},
+    sizes={
+        LINES[0]: {"S": grid, "Q and K": 2 * small},
+        LINES[1]: {"S": grid, "P": grid},
+        LINES[2]: {"P": grid, "V and O": 2 * small},
+    },
     note="Bars: N = 8192, 8 heads, d = 128, 2 bytes a number.",
 )
 

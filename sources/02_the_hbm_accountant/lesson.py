@@ -217,6 +217,8 @@ p_factor.reveal(
     f"S and P make four trips: N / d = 4096 / 128 = {factor - 1:.0f} times the bytes of Q, K, V and O, "
     "which add 1 more. "
     f"With 8 heads: {bytes_decimal(four_trips)} and {bytes_decimal(once_each)}.",
+    sizes={"S and P": factor - 1, "Q to O": 1},
+    one="the fewest possible",
 )
 
 # %% accountant [markdown]

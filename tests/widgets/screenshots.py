@@ -67,7 +67,6 @@ _SAVED = {"unit": "µs saved at most", "whole": _BOUNDS["overhead_s"] * 1e6}
 def guessed_line() -> Any:
     """Return what lesson 01 shows of the dearest line after a wrong guess."""
     matrix, strip = (8 * 8192 * width * 2 / 1e9 for width in (8192, 128))  # GB: 8 heads, 2 bytes
-    line_1, line_2 = matrix + 2 * strip, 2 * matrix
     predict = widgets.Predict("shots-dearest", _MOST, options=_LINES, unit="GB")
     predict.answer = _LINES[0]
     says = (
@@ -75,7 +74,12 @@ def guessed_line() -> Any:
         "Q, K, V and O."
     )
     note = "Bars: N = 8192, 8 heads, d = 128, 2 bytes a number."
-    sizes = dict(zip(_LINES, (line_1, line_2, line_1), strict=True))
+    parts: list[Any] = [
+        {"S": matrix, "Q and K": 2 * strip},
+        {"S": matrix, "P": matrix},
+        {"P": matrix, "V and O": 2 * strip},
+    ]
+    sizes = dict(zip(_LINES, parts, strict=True))
     return predict.comparison(_LINES[1], says, sizes=sizes, note=note)
 
 
@@ -87,7 +91,8 @@ def guessed_factor() -> Any:
         "S and P make four trips: N / d = 4096 / 128 = 32 times the bytes of Q, K, V and O, "
         "which add 1 more."
     )
-    return predict.comparison(4096 / 128 + 1, says)
+    sizes = {"S and P": 4096 / 128, "Q to O": 1.0}
+    return predict.comparison(4096 / 128 + 1, says, sizes=sizes, one="the fewest possible")
 
 
 def answered(quiz: widgets.Quiz, option: int = 0) -> widgets.Quiz:

@@ -180,6 +180,24 @@ def test_below_the_line_guess_and_truth_are_bars_of_an_even_scale_and_nothing_ab
     assert "the same" not in grams.comparison(33)._repr_html_(), "1 g is nothing to compare with"
 
 
+def test_a_bar_is_cut_into_the_parts_that_are_known_and_one_times_is_named():
+    """33 × stood beside *1 ×, the same*, and that one part of it is 32 was prose alone."""
+    p = Predict("1-parts", "How many?", unit="x")
+    p.answer = 8
+    page = p.comparison(33, "Because.", sizes={"S": 32, "O": 1}, one="the least")._repr_html_()
+    said = re.findall(r"</i>([^<]+)", page)
+    assert said == ["1 ×, the least", "8 ×, you", "33 ×, true: S\xa032, O\xa01"]
+    assert [float(cut) for cut in re.findall(r"transparent ([\d.]+)%", page)] == [97.0]
+    lines = Predict("1-cut", "Which?", ["a", "b"], unit="GB")
+    lines.answer = "a"
+    sizes = {"a": {"S": 1.0, "Q": 0.5, "K": 0.5}, "b": 4}
+    page = lines.comparison("b", "Because.", sizes=sizes)._repr_html_()
+    widths = re.findall(r"width:([\d.]+)%;min-width", page)
+    assert [float(width) for width in widths] == [35, 70], "as long as its parts together"
+    assert [float(cut) for cut in re.findall(r"transparent ([\d.]+)%", page)] == [50, 75]
+    assert re.findall(r"</i>([^<]+)", page) == ["2 GB: S\xa01, Q\xa00.5, K\xa00.5", "4 GB"]
+
+
 @pytest.mark.browser
 def test_a_guess_is_planted_on_a_line_of_numbers(mount, check_page):
     """By arrows to the next number, by typing, which lets the line grow; none is there at first."""
