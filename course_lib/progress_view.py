@@ -48,6 +48,7 @@ _SHEET = f"""<style>
 .fac-path i {{ display: block; border-radius: 50%; box-sizing: border-box; /* its area: minutes */
   background: color-mix(in srgb, currentColor 16%, transparent);
   border: 1.2px solid color-mix(in srgb, currentColor 60%, transparent); }}
+.fac-path p i {{ display: inline-block; vertical-align: middle; margin: 0 4px 2px; }}
 .fac-path i.fac-passed {{ background: currentColor; border-color: currentColor; }}
 .fac-path i.fac-next {{ border-color: var(--fac-next); box-shadow: 0 0 0 2px
   var(--jp-layout-color0, Canvas), 0 0 0 4.5px var(--fac-next); }} /* a ring: filled is done */
@@ -61,7 +62,19 @@ _SHEET = f"""<style>
     grid-auto-columns: minmax(0, 1fr); grid-template-rows: repeat(var(--fac-down), auto); }}
   .fac-path li em {{ display: block; flex: 1; align-self: center; min-width: 12px; margin: 0 4px;
     border-bottom: 1px solid color-mix(in srgb, currentColor 22%, transparent); }}
-  .fac-path .fac-turn::before {{ height: 14px; }} .fac-path .fac-turn + li::before {{ top: 14px; }}
+  .fac-path ol {{ position: relative; padding: 10px 0; }} /* below the first column, up between both, to the next */
+  .fac-path .fac-turn::before {{ height: calc(100% + 10px); }}
+  .fac-path .fac-turn + li::before {{ top: -10px; height: calc(100% + 10px); }}
+  .fac-path ol::after, .fac-path .fac-turn::after, .fac-path .fac-turn + li::after {{
+    content: ""; position: absolute; box-sizing: border-box; border: 0 solid var(--fac-way); }}
+  .fac-path ol::after {{ left: 50%; top: 0; bottom: 0; border-left-width: 3px; }}
+  .fac-path .fac-turn::after {{ left: 13px; bottom: -10px; width: calc(100% + 19px); height: 3px;
+    border-bottom-width: 3px; }}
+  .fac-path .fac-turn + li::after {{ left: -32px; top: -10px; width: 48px; height: 3px;
+    border-top-width: 3px; }}
+  .fac-path ol:has(> .fac-turn.fac-done)::after, .fac-path .fac-turn.fac-done::after,
+  .fac-path .fac-turn.fac-done + li::after {{
+    border-color: currentColor; }}
 }}
 </style>"""
 
@@ -137,7 +150,7 @@ def path_html(attempts: dict, folder: Path) -> str:
         said = (
             f"<strong>{_linked(following, folder, words)}</strong><br>"
             f"{len(every) - len(ahead)} of {len(every)} exercises are done, a dot each: "
-            f"the larger, the longer it takes; "
+            f"{_key(10)}, {_key(40)}; "
             f"about {_duration(sum(e.minutes for e in ahead))} are left."
         )
     down = ceil(len(lessons.all_lessons()) / 2)  # where there is room for two columns
@@ -188,8 +201,17 @@ def _dot(exercise: ExerciseFacts, attempts: dict, following: ExerciseFacts | Non
 
 def _large(exercise: ExerciseFacts) -> str:
     """Return the size of a dot: its area is as large as the exercise takes long."""
-    side = f"{3.6 * sqrt(exercise.minutes):.1f}px"
+    return _wide(exercise.minutes)
+
+
+def _wide(minutes: int) -> str:
+    side = f"{3.6 * sqrt(minutes):.1f}px"
     return f"width:{side};height:{side}"
+
+
+def _key(minutes: int) -> str:
+    """Return a dot and how long what it stands for takes."""
+    return f'<i style="{_wide(minutes)}"></i>{minutes}\N{NO-BREAK SPACE}min'
 
 
 def _says(exercise: ExerciseFacts, attempts: dict) -> str:

@@ -39,7 +39,7 @@ def test_a_dot_for_each_exercise_and_those_that_passed_are_filled(some_done):
     page = path_html(some_done, ROOT / "exercises")
     body = page.split("</style>")[1]
     assert body.count("<li ") == len(lessons.all_lessons())
-    assert body.count("<i ") == len(lessons.all_exercises())
+    assert body.count("<i class=") == len(lessons.all_exercises())
     assert body.count('class="fac-passed"') == len(DONE)
     assert body.count('class="fac-next"') == body.count('class="fac-here"') == 1
     assert f"3 of {len(lessons.all_exercises())} exercises are done, a dot each:" in body
@@ -71,7 +71,7 @@ def test_every_dot_leads_to_the_heading_of_its_exercise(some_done):
 def test_without_the_notebooks_there_are_dots_without_links(some_done, tmp_path):
     page = path_html(some_done, tmp_path)
     assert "<a " not in page
-    assert page.count("<i ") == len(lessons.all_exercises())
+    assert page.count("<i class=") == len(lessons.all_exercises())
 
 
 def test_at_the_end_it_says_so():
@@ -121,3 +121,41 @@ def test_minutes_are_the_area_of_a_dot_in_one_row_and_a_rule_leads_there(some_do
         assert max(places) - min(places) < 1, "one row"
     assert page.locator("li em").first.is_visible() == (width == 1280)
     page.context.close()
+
+
+def test_the_key_has_dots_of_the_scale_of_those_below(some_done):
+    """*The larger, the longer* named no minutes."""
+    body = progress._repr_html_().split("</style>")[1]
+    said, way = body.split("<ol")
+    of = r'width:([\d.]+)px;height:[\d.]+px"></i>(\d+)\xa0min'
+    keys = [(float(wide), int(minutes)) for wide, minutes in re.findall(of, said)]
+    assert [minutes for _, minutes in keys] == [10, 40]
+    dots = [float(wide) for wide in re.findall(r"width:([\d.]+)px", way)]
+    times = [exercise.minutes for lesson in lessons.in_order() for exercise in lesson.exercises]
+    for wide, minutes in keys + list(zip(dots, times, strict=True)):
+        assert wide**2 / minutes == pytest.approx(3.6**2, rel=0.05)
+
+
+@pytest.mark.browser
+def test_the_path_goes_on_from_its_first_column_to_the_second(some_done, browser):
+    """Between 6 and 7 it broke off."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.set_content(f"<body>{progress._repr_html_()}</body>")
+    ends = page.evaluate(
+        """() => { const turn = document.querySelector('.fac-turn');
+          const at = (n, part) => { const b = n.getBoundingClientRect();
+            const s = getComputedStyle(n, part), px = (x) => parseFloat(x);
+            return [b.left + px(s.left), b.top + px(s.top), px(s.width), px(s.height)]; };
+          return [at(turn, '::before'), at(turn, '::after'), at(turn.parentNode, '::after'),
+            at(turn.nextElementSibling, '::after'), at(turn.nextElementSibling, '::before')]; }"""
+    )
+    six, low, gutter, high, seven = ends
+    assert six[1] + six[3] == pytest.approx(low[1] + low[3], abs=1), "down from 6"
+    assert low[0] == pytest.approx(six[0], abs=1)
+    assert low[0] + low[2] == pytest.approx(gutter[0], abs=4), "to the gutter"
+    assert gutter[1] + gutter[3] == pytest.approx(low[1] + low[3], abs=1), "up in it"
+    assert gutter[1] == pytest.approx(high[1], abs=1)
+    assert high[0] == pytest.approx(gutter[0], abs=1)
+    assert high[0] + high[2] == pytest.approx(seven[0] + 3, abs=1), "to 7"
+    assert seven[1] == pytest.approx(high[1], abs=1)
+    page.close()
