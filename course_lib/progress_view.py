@@ -62,7 +62,7 @@ _SHEET = f"""<style>
     grid-auto-columns: minmax(0, 1fr); grid-template-rows: repeat(var(--fac-down), auto); }}
   .fac-path li em {{ display: block; flex: 1; align-self: center; min-width: 12px; margin: 0 4px;
     border-bottom: 1px solid color-mix(in srgb, currentColor 22%, transparent); }}
-  .fac-path ol {{ position: relative; padding: 10px 0; }} /* below the first column, up between both, to the next */
+  .fac-path ol {{ position: relative; padding: 10px 0; }} /* down, across and up again */
   .fac-path .fac-turn::before {{ height: calc(100% + 10px); }}
   .fac-path .fac-turn + li::before {{ top: -10px; height: calc(100% + 10px); }}
   .fac-path ol::after, .fac-path .fac-turn::after, .fac-path .fac-turn + li::after {{

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from string import ascii_lowercase
 from types import MappingProxyType
 from typing import Any
@@ -186,8 +185,8 @@ class Comparison:
         rows = [(answer, _TRUTH, "true"), (guess, _GUESS, "you")]
         if self.unit == "×":
             rows.append((1, _LINE, self.one))
-        parts = {} if self.options else {name: size for name, size in self.sizes.items()
-                                         if isinstance(size, Real)}  # fmt: skip
+        known = {} if self.options else self.sizes
+        parts = {name: size for name, size in known.items() if not isinstance(size, Mapping)}
         values = [value for value, *_ in rows]
         bars = "".join(
             _bar(
