@@ -20,7 +20,7 @@ import numpy as np
 
 from course_lib import _mode, lessons, store
 from course_lib.accounting.within_reach import modules_within_reach
-from course_lib.judging import engine
+from course_lib.judging import engine, outcomes
 from course_lib.judging.hosts.here import Here
 from course_lib.judging.report import CheckFailed, Report, Verdict, display_in_notebook
 from course_lib.judging.spec import Exercise
@@ -75,7 +75,7 @@ def report_for(
         seed = int(np.random.default_rng().integers(1, 2**32))
     says = refused(modules_within_reach(function))
     if says and exercise.kind != "kernel":  # whose kernel was launched is told by the books
-        return engine.error(exercise, "PermissionError", f"{says[0].upper()}{says[1:]}")
+        return outcomes.error(exercise, "PermissionError", f"{says[0].upper()}{says[1:]}")
     with _few_words(), _sign_of_life(exercise):
         return _judged(exercise, function, seed)
 
@@ -246,7 +246,7 @@ def _compiled(report: Report, function: Callable[..., Any], seed: int) -> Report
         if outcome.ok:
             continue
         if outcome.kind not in ("infrastructure", "timeout"):
-            return engine.not_on_a_gpu(exercise, outcome.message)
+            return outcomes.not_on_a_gpu(exercise, outcome.message)
         notes.append(f"{untried} {outcome.message}")
     return replace(report, lines=(*report.lines, *dict.fromkeys(notes)))
 

@@ -12,7 +12,7 @@ import contextlib
 from typing import Any
 
 from course_lib.child.codec import BadFrame
-from course_lib.judging import engine
+from course_lib.judging import outcomes
 from course_lib.judging.finding import Finding
 from course_lib.judging.provenance import leaves, tree_of
 from course_lib.judging.report import Report
@@ -65,9 +65,9 @@ class Compiler:
                     f"the answer is right; whether its kernel compiles for a GPU was not found "
                     f"out within {SECONDS:g} seconds, so a person has to look."
                 )
-                return engine.incorrect(exercise, Case(""), Finding(OPEN, says))
+                return outcomes.incorrect(exercise, Case(""), Finding(OPEN, says))
             if not answer["ok"]:
-                return engine.not_on_a_gpu(exercise, str(answer["message"]))
+                return outcomes.not_on_a_gpu(exercise, str(answer["message"]))
         return None
 
     def _answer(self, launch: Launch) -> dict[str, Any]:
