@@ -25,15 +25,17 @@ from course_lib.judging.asked_again import (
     wrong_on_its_own,
 )
 from course_lib.judging.by_numbers import UNSET, added_to_nothing
+from course_lib.judging.confirming import Named
 from course_lib.judging.desk import holds_nan
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host, Ran
 from course_lib.judging.kernel_judge import no_race
 from course_lib.judging.load_map import LoadMap, load_map
 from course_lib.judging.outcomes import failed, incorrect, passed, rounded_on_a_gpu, stopped
-from course_lib.judging.recognise import Named, Seen, recognise
+from course_lib.judging.recognise import recognise
 from course_lib.judging.replay import OF_FORGED_DATA
 from course_lib.judging.report import Report
+from course_lib.judging.seen import Seen
 from course_lib.judging.shrink import can_shrink, smallest, told
 from course_lib.judging.spec import STORED, UNDEFINED, Case, Exercise, Observed
 from course_lib.judging.walks import is_walk, shortest
@@ -153,9 +155,9 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
         finding = ran.found or finding
     if finding is None:
         doubt = host.doubt(case, observed, expected)
-        report = incorrect(exercise, case, doubt) if doubt else None
+        doubts = incorrect(exercise, case, doubt) if doubt else None
         seen = Seen(exercise, case, answer)
-        return Judged(case, report, observed, seen=seen, doubted=doubt is not None)
+        return Judged(case, doubts, observed, seen=seen, doubted=doubt is not None)
     unstored = stopped(books.nothing_stored(observed.ledger))
     finding = replace(finding, look=finding.look or unstored)
     note = books.other_tiles(case.kwargs, observed.ledger, observed.origins)

@@ -9,12 +9,13 @@ from dataclasses import replace
 from course_lib import _mode
 from course_lib.child.compiler_messages import known_trap, name_of_trap
 from course_lib.child.student_error import Failure
+from course_lib.judging.confirming import Named
 from course_lib.judging.finding import Finding, endless
 from course_lib.judging.load_map import LoadMap
 from course_lib.judging.next_step import next_step, shapes_that_do_not_meet
 from course_lib.judging.picture import ErrorMap
-from course_lib.judging.recognise import Named, is_formula
 from course_lib.judging.report import Report, Verdict
+from course_lib.judging.seen import is_formula
 from course_lib.judging.spec import Case, Exercise
 from course_lib.sandbox.calling import SIGNATURE
 
