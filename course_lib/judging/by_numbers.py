@@ -11,7 +11,7 @@ import numpy as np
 from course_lib.judging.confirming import Told
 from course_lib.judging.seen import Seen
 from course_lib.judging.spec import Mistake
-from course_lib.judging.tolerance import as_float64, flat, has_numbers
+from course_lib.judging.tolerance import as_float64, flat, has_numbers, noise_of
 from course_lib.sandbox.inputs import is_array
 
 _EXACT = 2.0**53  # up to here float64 has every whole number
@@ -190,7 +190,7 @@ def one_more(seen: Seen) -> Told | None:
         if not (np.isfinite(got) == finite).all():
             return None
         more = got[finite] - truth[finite]
-        noise = _noise(result) * np.abs(truth[finite]).max(initial=0.0)
+        noise = noise_of(result) * np.abs(truth[finite]).max(initial=0.0)
         if not more.size or np.abs(more).max() <= noise:
             continue
         if np.ptp(more) > max(2 * noise, 1e-9 * np.abs(more).max()) or abs(more[0]) < 64 * noise:
@@ -204,16 +204,6 @@ def one_more(seen: Seen) -> Told | None:
         "What is it added for?"
     )
     return Told(_known("one number is added", says), (which, more), always=True)
-
-
-def _noise(result: Any) -> float:
-    """Return how far rounding alone may leave a result from the right one, relative."""
-    if isinstance(result, dict):
-        result = tuple(result.values())
-    if isinstance(result, tuple | list):
-        return max(map(_noise, result), default=0.0)
-    short = any(word in str(getattr(result, "dtype", "")) for word in ("16", "32"))
-    return 2.0**-18 if short else 2.0**-50
 
 
 def cut(seen: Seen) -> Told | None:

@@ -241,9 +241,10 @@ def confirmed(
 def _others(exercise: Exercise, one: Explanation, tried: list[Seen]) -> Iterator[Seen]:
     """Yield cases, drawn anew, in which it may show: those of another kind come first."""
     names = {seen.case.name for seen in tried if not seen.passed}
+    fine = any(seen.fine for seen in tried)
     drawn = exercise.cases(np.random.default_rng(len(tried)))
     for case in sorted(drawn, key=lambda case: case.name in names):
-        other = Seen.of(exercise, case)
+        other = Seen.of(exercise, case, fine=fine)
         if numbers_in(other.answer) <= MOST_NUMBERS and one.may_show(other):
             yield other
 

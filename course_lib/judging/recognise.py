@@ -7,6 +7,7 @@ All are confirmed in the same way (`confirming`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, combinations, islice
 
@@ -30,10 +31,11 @@ from course_lib.judging.mixing import can_mix, weighed
 from course_lib.judging.rounding import rounded_to, rounding, would_show
 from course_lib.judging.seen import Seen, is_plain, numbers_in
 from course_lib.judging.spec import Exercise, Mistake
-from course_lib.judging.tolerance import same
+from course_lib.judging.tolerance import noise_of, off_by, same
 
 _MOST_PAIRS = 400
 _MOST_SCORES = 3 << 18  # computed for all pairs together: what they may cost
+_CLEAR = 100  # times as far off as rounding may leave it, before a model can be told by it
 _MOST_MIXED = 8  # cases looked at for weights
 
 
@@ -43,7 +45,10 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Run) -> Named | Non
     The last of ``seen`` is the first that failed. ``run`` returns what the student's function
     makes of another case. Where no mistake explains all, two of them together may.
     """
-    failed, tried = seen[-1], list(seen)
+    # what is nearly right is compared more finely
+    fine = same(seen[-1].result, seen[-1].answer)
+    tried = [replace(one, fine=fine) for one in seen]
+    failed = tried[-1]
     if numbers_in(failed.result) > MOST_NUMBERS:  # no mistake gives as much; comparing takes long
         return None
     if overflows(failed.result, failed.answer):
@@ -56,13 +61,16 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Run) -> Named | Non
     def in_every_case(likely: Iterator[Explanation]) -> Iterator[Explanation]:
         return everywhere(exercise, likely, run) if cheap else likely
 
-    if not same(failed.result, failed.answer):  # else no mistake shows
+    hardly = fine and off_by(failed.result, failed.answer) < _CLEAR * noise_of(failed.result)
+    if not hardly:
         known = [*exercise.mistakes, *strides.known(exercise, failed.case)]
         resembling = (Known(m) for m in known if failed.resembles(failed.made_by(m)))
         if named := survives(in_every_case(resembling)):  # of those after it none is computed
             return named
         others = [m for m in known if not failed.resembles(failed.made_by(m))]
-        if named := survives(one for one in _pairs(others, failed) if one.explains(failed)):
+        if not fine and (
+            named := survives(one for one in _pairs(others, failed) if one.explains(failed))
+        ):
             return named
     if not failed.case.args:  # a question has no other case
         return None

@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
-from course_lib.judging.tolerance import flat, has_numbers, resembles, same, share_explained
+from course_lib.judging.tolerance import (
+    flat,
+    has_numbers,
+    noise_of,
+    off_alike,
+    off_by,
+    resembles,
+    same,
+    share_explained,
+)
 from course_lib.sandbox.inputs import copy_inputs, is_array
 
 NOTHING = object()  # what a mistake makes of a case in which it cannot be made
@@ -26,20 +35,25 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """A case that was run: the answer that is right, and the student's where that is wrong."""
+    """A case that was run: the answer that is right, and the student's where that is wrong.
+
+    ``fine``: what is wrong shows beyond the third digit alone, so answers are compared beyond it.
+    """
 
     exercise: Exercise
     case: Case
     answer: Any
     result: Any = None
     passed: bool = True
+    fine: bool = False
     _made: dict[Any, Made] = field(default_factory=dict, init=False, repr=False)
     _alike: dict[int, bool] = field(default_factory=dict, init=False, repr=False)  # by id of Made
 
     @classmethod
-    def of(cls, exercise: Exercise, case: Case) -> Seen:
+    def of(cls, exercise: Exercise, case: Case, fine: bool = False) -> Seen:
         """Return a case that passed."""
-        return cls(exercise, case, exercise.answer(exercise.truth(*case.args, **case.kwargs)))
+        answer = exercise.answer(exercise.truth(*case.args, **case.kwargs))
+        return cls(exercise, case, answer, fine=fine)
 
     def __post_init__(self) -> None:
         """Take a list of numbers for the array that was asked for."""
@@ -55,9 +69,20 @@ class Seen:
 
     def accepts(self, result: Any) -> bool:
         """Whether this is right here: as good as the answer in numbers, or to the judge."""
-        if same(result, self.answer):
+        if not self.fine and same(result, self.answer):
             return True
-        return shape(result) == shape(self.answer) and self.is_right(result)
+        if shape(result) != shape(self.answer):
+            return False
+        return self.is_right(result) or (
+            self.fine
+            and not self._judged_alone
+            and off_by(_laid(result), self.laid[1]) < (1e-5 if noise_of(result) > 1e-9 else 1e-9)
+        )
+
+    @cached_property
+    def _judged_alone(self) -> bool:
+        """Whether the judge finds nothing in the right answer, of which it sees no more."""
+        return self.is_right(self.answer)
 
     def is_right(self, result: Any) -> bool:
         """Whether the judge finds nothing in it."""
@@ -92,8 +117,16 @@ class Seen:
         """Whether the result looks like what a mistake makes of this case: once for all twins."""
         if id(wrong) not in self._alike:
             result, answer = self.laid
-            self._alike[id(wrong)] = resembles(result, wrong.laid, answer)
+            if self.fine:
+                self._alike[id(wrong)] = off_alike(result, wrong.laid, answer, self.noise)
+            else:
+                self._alike[id(wrong)] = resembles(result, wrong.laid, answer)
         return self._alike[id(wrong)]
+
+    @cached_property
+    def noise(self) -> float:
+        """How far rounding alone may leave the result from the right one, relative."""
+        return noise_of(self.result)
 
     def share_explained(self, wrong: Made) -> float:
         """Return which share of what is wrong in the result is what a mistake makes of it."""
