@@ -95,6 +95,11 @@ def _unless_small(rise: float) -> Callable[[Array], Array]:
     return lambda alpha: np.where(alpha > np.exp(-rise), np.ones_like(alpha), alpha)
 
 
+def _unless_all_small(rise: float) -> Callable[[Array], Array]:
+    """Return what does so where no row's m rose by more."""
+    return lambda alpha: alpha if (alpha <= np.exp(-rise)).any() else np.ones_like(alpha)
+
+
 def _power(exponent: float) -> Callable[[Array], Array]:
     return lambda alpha: alpha**exponent
 
@@ -231,6 +236,12 @@ SLIPS: dict[str, Slip] = {
     **{
         f"small_rise_{rise:g}": Slip(rescale_o=_unless_small(rise), rescale_l=_unless_small(rise))
         for rise in SMALL_RISES
+    },
+    **{
+        f"small_rise_of_all_{rise:g}": Slip(
+            rescale_o=_unless_all_small(rise), rescale_l=_unless_all_small(rise)
+        )
+        for rise in SMALL_RISES[1:4]
     },
     **{f"most_below_{most:g}": Slip(most_below=most) for most in FAR_BELOW},
     "stale_l_under_o": Slip(stale="o"),
