@@ -32,6 +32,7 @@ from course_lib.judging.hosts import Host, Ran
 from course_lib.judging.kernel_judge import no_race
 from course_lib.judging.load_map import LoadMap, load_map
 from course_lib.judging.outcomes import failed, incorrect, passed, rounded_on_a_gpu, stopped
+from course_lib.judging.provenance import BY_THE_KERNEL
 from course_lib.judging.recognise import recognise
 from course_lib.judging.replay import OF_FORGED_DATA
 from course_lib.judging.report import Report
@@ -162,10 +163,11 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
     finding = replace(finding, look=finding.look or unstored)
     note = books.other_tiles(case.kwargs, observed.ledger, observed.origins)
     loads = _loads(exercise, case, observed)
+    right = finding.numbers_right or finding.property == BY_THE_KERNEL
     unnamed = finding.numbers_right or finding.property in (STORED, UNDEFINED, UNCHANGED)
     if before is None or unnamed:  # nobody computed this NaN, or nothing is wrong with the numbers
         report = incorrect(exercise, case, finding, note=note, loads=loads)
-        return Judged(case, report, observed, numbers_right=finding.numbers_right)
+        return Judged(case, report, observed, numbers_right=right)
     named, small = None, list[str]()
     with contextlib.suppress(*OF_FORGED_DATA):  # what it is called is told if it can be
         theirs = exercise.compared(case, observed.result)
@@ -179,7 +181,8 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
             case, finding = _shortest(exercise, host, case, finding)
         elif case.args and not named:
             small = _smallest(exercise, host, case, finding)
-    return Judged(case, incorrect(exercise, case, finding, named, small, note, loads), observed)
+    report = incorrect(exercise, case, finding, named, small, note, loads)
+    return Judged(case, report, observed, numbers_right=right)
 
 
 def _loads(exercise: Exercise, case: Case, observed: Observed) -> LoadMap | None:

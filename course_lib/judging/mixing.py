@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -80,11 +80,16 @@ def can_mix(seen: Seen) -> bool:
 def weighed(seen: Seen, run: Run) -> Told | None:
     """Tell what the weights of a wrong result tell."""
     mix = _mixed(seen, run)
-    return _told(mix) if mix else SILENT
+    if mix is None:
+        return SILENT
+    return _told(mix) if isinstance(mix, Mixed) else None
 
 
-def _mixed(seen: Seen, run: Run) -> Mixed | None:
-    """Return the weights of the first output of a case that are wrong, None if none can be seen."""
+def _mixed(seen: Seen, run: Run) -> Mixed | Literal[False] | None:
+    """Return the weights of the first output of a case that are wrong, None if none can be seen.
+
+    False if the values, weighed so, are not what was answered: it is no mixture of them.
+    """
     exercise, case = seen.exercise, seen.case
     place = _place(exercise, case)
     assert place is not None
@@ -112,6 +117,7 @@ def _mixed(seen: Seen, run: Run) -> Mixed | None:
     if any(len(one) != len(right) for one in [*got, mine]):
         return None
     values = np.concatenate([as_float64(x) for x in parts], axis=-2)
+    none: Literal[False] | None = None
     for i, whole in enumerate(right):
         if any(one[i].shape != whole.shape for one in [*got, mine]) or whole.shape[-1:] != (d,):
             continue
@@ -119,7 +125,8 @@ def _mixed(seen: Seen, run: Run) -> Mixed | None:
         theirs = np.concatenate([one[i] for one in got], axis=-1)[..., :n]
         if not _makes(weights, values, whole) or not np.isfinite(theirs).all():
             continue
-        if not _makes(theirs, values, mine[i], off=_OFF):  # a constant, say, is no mixture
+        if not _makes(theirs, values, mine[i], off=_OFF):  # of a constant, say
+            none = False if np.isfinite(mine[i]).all() else none
             continue
         near = 4e-3 if "16" in str(parts[0].dtype) else 2e-5
         if np.abs(theirs - weights).max(initial=0.0) > near:
@@ -127,7 +134,7 @@ def _mixed(seen: Seen, run: Run) -> Mixed | None:
             hidden = np.concatenate([one[i] for one in level], axis=-1)[..., :n] == 0
             theirs, weights, hidden = (x.reshape(-1, n) for x in (theirs, weights, hidden))
             return Mixed(theirs, weights, near, hidden, rows, words)
-    return None
+    return none
 
 
 def _shown(operand: Any, first: int) -> Any:
