@@ -9,26 +9,23 @@ from numpy.random import Generator
 
 from course_lib.judging import sizes
 from course_lib.judging.judges import within
-from course_lib.judging.questions import question, wrong_answer
+from course_lib.judging.questions import question, wrong_answers
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake
 
-_LINEAR = (
-    "The scores have a row and a column for every token: both sides grow as N does, and the area "
-    "by the square of that."
-)
-_MATMULS = (
-    "Lines 2 and 5 do nearly all of the arithmetic, but each makes one trip of an N x N matrix. "
-    "Count the trips of the other lines."
-)
-_SOFTMAX = (
-    "Line 4 reads one N x N matrix and writes one. Count both for each of the other lines, too."
-)
-_WRONG_PREDICTIONS = [
-    *(wrong_answer((3, line), "linear thinking", _LINEAR) for line in (1, 2, 3, 4, 5)),
-    *(wrong_answer((9, line), "the matmuls dominate", _MATMULS) for line in (2, 5)),
-    wrong_answer((9, 4), "the softmax is taken for the dearest line", _SOFTMAX),
-    wrong_answer((3, 9), "the two values are exchanged", "Return `how many times` first."),
-]
+_WRONG_PREDICTIONS = wrong_answers(
+    ("linear thinking",
+     "The scores have a row and a column for every token: both sides grow as N does, and the area "
+     "by the square of that.",
+     *((3, line) for line in (1, 2, 3, 4, 5))),
+    ("the matmuls dominate",
+     "Lines 2 and 5 do nearly all of the arithmetic, but each makes one trip of an N x N matrix. "
+     "Count the trips of the other lines.",
+     (9, 2), (9, 5)),
+    ("the softmax is taken for the dearest line",
+     "Line 4 reads one N x N matrix and writes one. Count both for each of the other lines, too.",
+     (9, 4)),
+    ("the two values are exchanged", "Return `how many times` first.", (3, 9)),
+)  # fmt: skip
 
 
 # Not the lesson's two predictions: three times N, and lines whose dearest reads two matrices.
