@@ -174,9 +174,9 @@ _ROW_MISTAKES = (
          "columns.",
          lambda q, k, v: _three_lines()(q, _reshaped(as_float64(k)), v)),
         (BASES, "exp and exp2 do not belong together: the weights and their sum take the same.",
-         *(_three_lines(exps=exps, **how)
+         *(_three_lines(exps=exps, top=top)
            for exps in ((np.exp, np.exp2), (np.exp2, np.exp))
-           for how in ({}, {"top": lambda s: 0}))),
+           for top in (_OF_A_ROW["top"], lambda s: 0))),
         ("one sum for the whole chart",
          "e.sum() adds up all rows, so only all weights together sum to 1: divide each row by its "
          "own sum, along axis -1.",

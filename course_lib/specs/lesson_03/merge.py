@@ -113,6 +113,10 @@ def _merge_unless(a: State, b: State, empty: Callable[[State], Any]) -> State:
     return b if empty(a) else a if empty(b) else _merge(a, b)
 
 
+def _is_below(low: float, state: State) -> bool:
+    return bool(state[0] < low)
+
+
 def _reduce(merge: Any, states: list[State], how: str) -> State:
     """Merge all states into one: "left", "right" (from the last backwards) or as a "tree".
 
@@ -311,8 +315,8 @@ _MERGES = table(
      "be very negative.",
      partial(_merge_unless, empty=lambda state: not np.any(state[2])),
      partial(_merge_unless, empty=lambda state: not state[0]),
-     *(partial(_merge_unless, empty=lambda state, low=low: state[0] < -low)
-       for low in (1e3, 1e4, 1e5, 1e6, 1e9, 1e30))),
+     *(partial(_merge_unless, empty=partial(_is_below, low))
+       for low in (-1e3, -1e4, -1e5, -1e6, -1e9, -1e30))),
     ("alpha is inverted",
      "the factors are exp(m - m_old): they must be exp(m_old - m), never above 1.",
      partial(_merge, invert=True)),

@@ -109,16 +109,20 @@ def _tells_what_is_cut_off(judge: Judge) -> Judge:
     """
 
     def judged(case: Case, observed: Observed, expected: Any) -> Finding | None:
-        finding, (piles, *values) = judge(case, observed, expected), case.args
-        for least, in_alpha in _LEAST if finding and finding.property == "the values" else ():
+        finding = judge(case, observed, expected)
+        if finding is None or finding.property != "the values":
+            return finding
+        piles, *rest = case.args
+        values = rest[0] if rest else _no_values(piles)
+        for least, in_alpha in _LEAST:
             lowest = least if in_alpha else -np.inf
             m, l_sum, o = _looped(
                 piles,
-                *values or [_no_values(piles)],
+                values,
                 alpha=lambda m, base, *_, lowest=lowest: np.exp(max(m - base, lowest)),
                 weights=lambda s, base, _, least=least: np.exp(np.maximum(s - base, least)),
             )
-            if judge(case, observed, o if values else (m, l_sum)) is None:
+            if judge(case, observed, o if rest else (m, l_sum)) is None:
                 says = (
                     f"{finding.says} It is what comes out if a score {-least:g} and more below the "
                     f"maximum counts as one {-least:g} below. exp makes small numbers by itself: "

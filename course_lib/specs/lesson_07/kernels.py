@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.attention.online_softmax import finite_max
+from course_lib.attention.slips import SLIPS
 from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
 from course_lib.judging.kernel_judge import (
@@ -21,8 +24,10 @@ from course_lib.judging.kernel_judge import (
 )
 from course_lib.judging.least import attention_least, copies_nothing, counted
 from course_lib.judging.misconceptions import attention_mistakes
+from course_lib.judging.misread import Misreading, Model
 from course_lib.judging.sized_launches import tiled_launches
-from course_lib.judging.spec import REMAINDER, Case, Exercise
+from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake
+from course_lib.judging.tolerance import as_float64
 
 ONE_KEY = frozenset({"mean(V)", "V"})  # with one key, the mean of V is the truth
 
@@ -202,11 +207,45 @@ def _expanded(case: Case) -> Case:
     return replace(case, args=(q[:1].expand(q.shape), *(x[:, :1].expand(x.shape) for x in kv)))
 
 
+def _old_notes(which: str) -> Callable[..., Any]:
+    """Return a model whose lse is made of the m, or the l, from before the last tile."""
+
+    def model(q: Any, k: Any, v: Any, *, block_k: int, **how: Any) -> tuple[Any, np.ndarray]:
+        o, lse = attention_truth(q, k, v, **how)
+        before = (k.shape[-2] - 1) // block_k * block_k
+        s = as_float64(q) @ as_float64(k).mT / np.sqrt(q.shape[-1])
+        m, m_old = s.max(-1), s[..., :before].max(-1, initial=-np.inf)
+        if which == "m":
+            return o, m_old + lse - m
+        return o, m + np.log(np.exp(s[..., :before] - finite_max(m_old)[..., None]).sum(-1))
+
+    return model
+
+
+_ZEROS_PAST_THE_END = Model(Misreading(loop=SLIPS["zeros_past_end"]), dtype=np.float32)
+_ONE_TILE_OF_ALL = Mistake.ways(
+    "one tile of all keys",
+    "BLOCK_K is n_k filled up to a power of two, and the places past the end count as keys of "
+    "score 0: a tile has block_k keys, and the loop brings one after the other.",
+    lambda q, k, v, *, block_q, **_: _ZEROS_PAST_THE_END(
+        q, k, v, block_q=block_q, block_k=1 << (k.shape[-2] - 1).bit_length()),
+)  # fmt: skip
+_OLD_NOTES = Mistake.ways(
+    "lse is made of old notes",
+    "m + ln(l) takes the m and the l after the last tile: one of the two is from before it.",
+    _old_notes("m"), _old_notes("l"),
+)  # fmt: skip
 _WHOLE = {REMAINDER: "the exercise promises whole tiles"}
 
 
 def _exercise(
-    id: str, cases: Any, *, with_lse: bool, from_scratch: bool = False, **more: Any
+    id: str,
+    cases: Any,
+    *,
+    with_lse: bool,
+    from_scratch: bool = False,
+    also: tuple[Mistake, ...] = (),
+    **more: Any,
 ) -> Exercise:
     judge = attention_judge(with_lse=with_lse, in_dtype=True)
     least = partial(attention_least, with_lse=with_lse, tiles=not from_scratch)
@@ -225,15 +264,15 @@ def _exercise(
             counted(least),
         ),
         kind="kernel",
-        mistakes=attention_mistakes(with_lse=with_lse, dtype=np.float32),
+        mistakes=(*also, *attention_mistakes(with_lse=with_lse, dtype=np.float32)),
         **more,
     )
 
 
 STEPS = (
     _exercise("7.1", _one_tile, with_lse=False, spared=_WHOLE),
-    _exercise("7.2", _whole_tiles, with_lse=False, spared=_WHOLE),
-    _exercise("7.3", _ragged, with_lse=True),
+    _exercise("7.2", _whole_tiles, with_lse=False, spared=_WHOLE, also=_ONE_TILE_OF_ALL),
+    _exercise("7.3", _ragged, with_lse=True, also=_OLD_NOTES),
     _exercise("7.4", _final, with_lse=True),
 )
 FROM_SCRATCH = _exercise("7-star", _from_scratch, with_lse=True, from_scratch=True)
