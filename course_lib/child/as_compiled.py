@@ -122,7 +122,7 @@ def _shown(x: Any, at: tuple[int, ...]) -> str:
 def _left_out(file: str, name: str, text: str) -> str:
     """Name the first line with a store that the compiler leaves out, if there is one."""
     source = Path(file).read_text("utf-8") if Path(file).is_file() else _in_linecache(file)
-    kept = lines_of(text, file)
+    kept = lines_of(text, Path(file).name)
     lines = source.splitlines()
     for node in _statements(ast.parse(source), name):
         if not kept.intersection(range(node.lineno, (node.end_lineno or node.lineno) + 1)):

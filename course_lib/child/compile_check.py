@@ -421,6 +421,8 @@ def _place(said: list[Any], message: str, origins: Origins) -> dict[str, Any]:
         line = node.lineno
         if (variable := carried_variable(message)) is not None:
             line = first_assignment(source, variable) or line
+        if line > len(source.splitlines()):  # a call's place, and the called function's source
+            continue
         file, first = origins[defined[1]]
         return {
             "kernel": defined[1],

@@ -100,9 +100,12 @@ def read(text: str) -> dict[str, Function]:
     return functions
 
 
-def lines_of(text: str, file: str) -> set[int]:
-    """Return the lines of a source file that a module's operations come from."""
-    return {int(n) for n in re.findall(rf'"{re.escape(file)}":(\d+):\d+', text)}
+def lines_of(text: str, name: str) -> set[int]:
+    """Return the lines of a source file that a module's operations come from.
+
+    The file is known by its ``name``: what Triton's cache knows was compiled in another folder.
+    """
+    return {int(n) for n in re.findall(rf'[/"]{re.escape(name)}":(\d+):\d+', text)}
 
 
 def type_of(text: str) -> Type:
