@@ -256,7 +256,9 @@ def _compiled(
         args, _ = case.phases(exercise.later)
         others = [name for name in interpreted or () if name != case.name]
         drawn = np.random.default_rng(seed).permutation(others)[:_ALSO_COMPILED]
-        launches = [one for name in (case.name, *drawn) for one in (interpreted or {}).get(name, ())]
+        launches = [
+            one for name in (case.name, *drawn) for one in (interpreted or {}).get(name, ())
+        ]
         outcome = compile_for(function, *args, launches=launches, **case.kwargs)
         assert isinstance(outcome, CompileReport)  # one target, one report
         if outcome.ok:

@@ -4,6 +4,7 @@ Some kernels pass in the interpreter and do not compile (lesson 06). The launche
 process on CPU tensors, through Triton's ordinary launch path (binder, specialisation, autotuner),
 with a stand-in driver that names the GPU; each launch stops after compiling. On two cores this
 takes 3 to 5 s, of which importing torch is half; a kernel that Triton's cache knows takes no time.
+Longer than 400 lines because what is asked of the child and what it answers stand together.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from course_lib.child.compiler_messages import (
 from course_lib.child.extract import NotExtractable, extract
 from course_lib.child.process import ChildFailure, call_student
 from course_lib.child.student_error import Origins, student_frames
-from course_lib.child.ttir import NotUnderstood
 from course_lib.child.trusted_codec import decode, decode_call, encode, encode_call
+from course_lib.child.ttir import NotUnderstood
 
 # shared memory one block can get, KiB (CUDA C++ programming guide, technical specifications)
 SHARED_KIB = {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99}
@@ -233,9 +234,7 @@ def _task(student: Any, payload: dict[str, Any]) -> list[dict[str, Any]]:
     return answers
 
 
-def _started(
-    student: Any, payload: dict[str, Any], watched: SimpleNamespace
-) -> dict[str, Any]:
+def _started(student: Any, payload: dict[str, Any], watched: SimpleNamespace) -> dict[str, Any]:
     """Run the launcher; return whether it launched anything."""
     args, kwargs = decode_call(payload["call"])
     launcher = call_student(getattr, student, payload["name"])

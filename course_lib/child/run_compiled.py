@@ -3,6 +3,7 @@
 The interpreter runs a kernel's source as Python. A kernel that asks which of the two it is in can
 do its work there alone (`if n == 1`, where n is a constant for the compiler); here it is seen
 doing nothing. What only a GPU does otherwise is not: its exp2, the order of its sums, TF32.
+Longer than 400 lines because one machine does all that is of memory, programs and regions.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Memory:
         for start, stop, room in self._rooms:
             if high < start or low >= stop:
                 continue
-            inside = slice(None)
+            inside: Any = slice(None)
             if low < start or high + size > stop:
                 inside = (addresses >= start) & (addresses + size <= stop)
             places = addresses[inside] - start
@@ -81,8 +82,8 @@ class Machine:
         self._kernel = next(name for name, one in self._functions.items() if one.is_kernel)
         self._ready: dict[str, Callable[[Env], Any]] = {}
         self._memory = Memory(())
-        self._program = (0, 0, 0)
-        self._grid = (1, 1, 1)
+        self._program: tuple[int, ...] = (0, 0, 0)
+        self._grid: tuple[int, ...] = (1, 1, 1)
         for name, function in self._functions.items():
             self._ready[name] = self._region(function.body)
 
@@ -103,7 +104,8 @@ class Machine:
         self._memory = Memory(tensors)
         self._grid = (*map(int, grid), 1, 1)[:3]
         with np.errstate(all="ignore"):
-            for self._program in product(*map(range, self._grid)):
+            for program in product(*map(range, self._grid)):
+                self._program = program
                 self._ready[self._kernel](dict(zip(function.arguments, given, strict=True)))
 
     # Regions --------------------------------------------------------------------------------------
@@ -146,7 +148,7 @@ class Machine:
     def _step(self, op: Op) -> Step:
         special = _SPECIAL.get(op.name)
         f = special(self, op) if special else ttir_ops.function_for(op)
-        if special and op.regions or op.name == "tt.call":
+        if (special and op.regions) or op.name == "tt.call":
             return self._structured(op, f)
         operands = op.operands
         if len(op.results) == 1:
@@ -169,7 +171,9 @@ class Machine:
         def any_number(env: Env) -> None:
             values = f(*[env[name] for name in operands])
             if op.results:
-                env.update(zip(op.results, values if len(op.results) > 1 else (values,)))
+                env.update(
+                    zip(op.results, values if len(op.results) > 1 else (values,), strict=True)
+                )
 
         return any_number
 
@@ -179,7 +183,7 @@ class Machine:
 
         return step
 
-    # Operations that are not of numbers alone -------------------------------------------------------
+    # Operations that are not of numbers alone ----------------------------------------------------
 
     def _for(self, op: Op) -> Callable[[Env], Any]:
         body, blocks = self._region(op.regions[0]), op.regions[0]
@@ -240,7 +244,7 @@ class Machine:
     def _reduce(self, op: Op) -> Callable[[Env], Any]:
         """Halve an axis until one is left: two tiles at once, or a whole axis where that can be."""
         (block,) = op.regions[0]
-        axis = ttir_ops._integer(op.rest, "axis")
+        axis = ttir_ops.integer_of(op.rest, "axis")
         combine, n = self._combining(op), len(op.operands)
         whole = _only_operation(block)
 
@@ -258,7 +262,7 @@ class Machine:
         return reduce
 
     def _scan(self, op: Op) -> Callable[[Env], Any]:
-        axis = ttir_ops._integer(op.rest, "axis")
+        axis = ttir_ops.integer_of(op.rest, "axis")
         backwards = "reverse = true" in op.rest
         combine = self._combining(op)
 
@@ -449,8 +453,8 @@ _ATOMIC: dict[str, Callable] = {
     "xor": np.bitwise_xor,
     "max": np.maximum,
     "min": np.minimum,
-    "umax": ttir_ops._unsigned_too(np.maximum),
-    "umin": ttir_ops._unsigned_too(np.minimum),
+    "umax": ttir_ops.unsigned_too(np.maximum),
+    "umin": ttir_ops.unsigned_too(np.minimum),
     "exch": lambda old, new: new,
 }
 _SPECIAL: dict[str, Callable[[Machine, Op], Callable]] = {

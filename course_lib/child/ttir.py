@@ -32,16 +32,14 @@ class NotUnderstood(Exception):
 
 @dataclass(frozen=True)
 class Type:
-    """A tile's shape, None for a single number, and what its elements are: "f32", "!tt.ptr<f16>".
-
-    ``to`` is what its elements point to, "" if they are no addresses.
-    """
+    """A tile's shape, None for a single number, and its elements: "f32", "!tt.ptr<f16>"."""
 
     shape: tuple[int, ...] | None
     element: str
 
     @property
     def to(self) -> str:
+        """What its elements point to, "" if they are no addresses."""
         found = re.fullmatch(r"!tt\.ptr<(.+?)(?:, \d+)?>", self.element)
         return found[1] if found else ""
 

@@ -2,6 +2,7 @@
 
 As a GPU does them where it differs from NumPy: a fraction out of an integer's range is its nearest
 end, a quotient is cut off. A half precision that NumPy lacks is a float32 that was rounded.
+Longer than 400 lines because it is one table of all operations.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ def _cut_off(a: Array, b: Array) -> Array:
     return (a - np.fmod(a, b)) // b
 
 
-def _unsigned_too(f: Callable) -> Callable:
+def unsigned_too(f: Callable) -> Callable:
+    """Return an operation that reads its operands without a sign."""
+
     def operate(a: Array, b: Array) -> Array:
         x = f(unsigned(a), unsigned(b))
         return x.view(a.dtype) if x.dtype != np.bool_ else x
@@ -116,10 +119,10 @@ def _each(f: Callable[[float], float]) -> Callable[[Array], Array]:
     return lambda x: np.vectorize(f, otypes=[np.float64])(x).astype(x.dtype)
 
 
-_INTEGERS = {"eq": np.equal, "ne": np.not_equal}
+_INTEGERS: dict[str, Callable] = {"eq": np.equal, "ne": np.not_equal}
 _ORDER = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 for _how, _f in _ORDER.items():
-    _INTEGERS |= {f"s{_how}": _signed_compare(_f), f"u{_how}": _unsigned_too(_f)}
+    _INTEGERS |= {f"s{_how}": _signed_compare(_f), f"u{_how}": unsigned_too(_f)}
 
 
 def _compare_fractions(how: str) -> Callable:
@@ -138,19 +141,19 @@ _BINARY: dict[str, Callable] = {
     "arith.subi": _of_bits(np.subtract, np.logical_xor),
     "arith.muli": _of_bits(np.multiply, np.logical_and),
     "arith.divsi": _cut_off,
-    "arith.divui": _unsigned_too(np.floor_divide),
+    "arith.divui": unsigned_too(np.floor_divide),
     "arith.remsi": np.fmod,
-    "arith.remui": _unsigned_too(np.remainder),
+    "arith.remui": unsigned_too(np.remainder),
     "arith.andi": np.bitwise_and,
     "arith.ori": np.bitwise_or,
     "arith.xori": np.bitwise_xor,
     "arith.shli": np.left_shift,
     "arith.shrsi": np.right_shift,
-    "arith.shrui": _unsigned_too(np.right_shift),
+    "arith.shrui": unsigned_too(np.right_shift),
     "arith.maxsi": _of_bits(np.maximum, np.logical_and),
     "arith.minsi": _of_bits(np.minimum, np.logical_or),
-    "arith.maxui": _unsigned_too(np.maximum),
-    "arith.minui": _unsigned_too(np.minimum),
+    "arith.maxui": unsigned_too(np.maximum),
+    "arith.minui": unsigned_too(np.minimum),
     "arith.addf": np.add,
     "arith.subf": np.subtract,
     "arith.mulf": np.multiply,
@@ -248,14 +251,20 @@ def _number(text: str, kind: Type) -> Array:
         return np.array(int(text, 0)).astype(dtype)[()]
     if text.startswith("0x"):
         bits = bits_of(kind.element)
-        return decoded(np.array([int(text, 16)], np.uint64).astype(_UNSIGNED.get(bits, f"u{bits.itemsize}")).view(bits), kind.element)[0]
+        return decoded(
+            np.array([int(text, 16)], np.uint64)
+            .astype(_UNSIGNED.get(bits, f"u{bits.itemsize}"))
+            .view(bits),
+            kind.element,
+        )[0]
     return rounded(np.array([float(text)]).astype(dtype), kind.element)[0]
 
 
 # Operations that look at what is written beside their operands ---------------------------------
 
 
-def _integer(rest: str, key: str) -> int:
+def integer_of(rest: str, key: str) -> int:
+    """Return a whole number that is written beside an operation as ``key = 3``."""
     found = re.search(rf"\b{key} = (-?\d+)", rest)
     if not found:
         raise NotUnderstood(f"an operation without {key}")
@@ -263,7 +272,7 @@ def _integer(rest: str, key: str) -> int:
 
 
 def _range(op: Op, kind: Type) -> Callable:
-    made = np.arange(_integer(op.rest, "start"), _integer(op.rest, "end"), dtype=np.int32)
+    made = np.arange(integer_of(op.rest, "start"), integer_of(op.rest, "end"), dtype=np.int32)
     return lambda: made
 
 
@@ -272,7 +281,7 @@ def _shaped(how: Callable[[Array, Any], Array]) -> Callable[[Op, Type], Callable
 
 
 def _expand(op: Op, kind: Type) -> Callable:
-    axis = _integer(op.rest, "axis")
+    axis = integer_of(op.rest, "axis")
     return lambda x: np.expand_dims(x, axis)
 
 
@@ -303,7 +312,9 @@ def _to_integer(op: Op, kind: Type) -> Callable:
     ends = np.iinfo(wide if has_sign else _UNSIGNED[np.dtype(wide)])
 
     def convert(x: Array) -> Array:
-        whole = np.trunc(np.nan_to_num(np.asarray(x, np.float64), nan=0.0, posinf=2.0**65, neginf=-(2.0**65)))
+        whole = np.trunc(
+            np.nan_to_num(np.asarray(x, np.float64), nan=0.0, posinf=2.0**65, neginf=-(2.0**65))
+        )
         inside = np.where((whole > ends.min) & (whole < ends.max), whole, 0.0).astype(ends.dtype)
         held = np.where(whole >= ends.max, ends.max, np.where(whole <= ends.min, ends.min, inside))
         return held.astype(ends.dtype).view(wide).astype(dtype_of(kind))
@@ -354,7 +365,7 @@ def _histogram(op: Op, kind: Type) -> Callable:
 
 
 def _gather(op: Op, kind: Type) -> Callable:
-    axis = _integer(op.rest, "axis")
+    axis = integer_of(op.rest, "axis")
     return lambda x, at: np.take_along_axis(x, at.astype(np.int64), axis)
 
 

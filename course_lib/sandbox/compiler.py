@@ -70,7 +70,7 @@ def compile_launch(
         kernel[tuple(grid)](*by_place, **by_name, **options)
 
     vars(module)["launcher"] = launcher
-    payload = {"archs": [arch], "call": encode_call([], {}), "origins": {}}
+    payload: dict[str, Any] = {"archs": [arch], "call": encode_call([], {}), "origins": {}}
     payload["name"] = "launcher" if assembled else ""
     if written is not None:
         parts = {"name": name, "grid": grid, "args": args, "options": options, "written": written}

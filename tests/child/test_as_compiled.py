@@ -26,7 +26,7 @@ def pair(a, i, b, j):
 
 @triton.jit
 def most(x, y):
-    if x > y:
+    if x > y:  # noqa: SIM108
         z = x
     else:
         z = y
@@ -158,7 +158,7 @@ def start_faces(*args):
 def faces(x, one):
     if one == 1:
         tl.store(x, 1.0)
-    if ("%s" % one) != "1":
+    if ("%s" % one) != "1":  # noqa: UP031
         tl.store(x + 1, 1.0)
 
 
@@ -190,5 +190,5 @@ def test_a_kernel_with_two_faces_is_told_its_line():
 
 
 def test_what_is_not_known_is_refused():
-    with pytest.raises(NotUnderstood, match="an.operation"):
+    with pytest.raises(NotUnderstood, match=r"an\.operation"):
         Machine("module {\n tt.func public @k() {\n %0 = an.operation : i32\n tt.return\n }\n}")

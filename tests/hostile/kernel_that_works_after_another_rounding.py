@@ -1,4 +1,4 @@
-# tries: find out by numbers alone, with both ways compiled, how a product was rounded; must: not on a GPU
+# tries: ask, with both ways compiled, how a product was rounded; must: not on a GPU
 # without the sandbox: passed
 import torch
 import triton

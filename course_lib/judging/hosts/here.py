@@ -212,7 +212,7 @@ def _watched(
     kind = RaceLedger if races else KernelLedger
 
     class Watched(kind):  # type: ignore[misc, valid-type]  # one of two, chosen just above
-        def launch(self, executor: Any, args: tuple, kwargs: dict, run: Callable) -> Any:
+        def launch(self, executor: Any, args: Any, kwargs: Any, run: Any) -> Any:
             if len(kept) >= MOST_LAUNCHES:
                 return super().launch(executor, args, kwargs, run)
             named = dict(zip(executor.arg_names, args, strict=False)) | kwargs
@@ -222,9 +222,7 @@ def _watched(
             answer = super().launch(executor, args, kwargs, run)
             tensors = (p for k, v in named.items() for p in launch_arguments.tensors_in(k, v))
             written = {key: copy_inputs(tensor) for key, tensor in tensors}
-            options = {
-                k: v for k, v in kwargs.items() if k not in named and isinstance(v, int)
-            }
+            options = {k: v for k, v in kwargs.items() if k not in named and isinstance(v, int)}
             launch = {"name": executor.fn.__name__, "grid": self.launches[-1].grid}
             launch |= {"args": trusted_codec.decode(given), "options": options}
             kept.append({**launch, "written": written})
