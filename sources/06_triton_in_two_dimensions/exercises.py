@@ -119,9 +119,9 @@ check(copy_tiles)
 # - The two tiles are loaded already, the launcher is given. You write the product and the store.
 # - `q` and `k` are float32 or float16, perhaps one of each. `tl.dot` takes two tiles of one
 #   dtype: convert the q tile to the k tile's dtype first, as p to v's in the
-#   lesson. Never round a float32 `k`.
+#   lesson (or both to float32). Never round a float32 `k`.
 # - Ask for `input_precision="ieee"`. Without it a GPU rounds float32 inputs to
-#   TF32, and the check says so.
+#   TF32, and the check says so. (`"tf32x3"` is as exact.)
 # - The check counts: `q` and `k` are loaded once, each score is stored once,
 #   and there is one `tl.dot`, of the whole tiles.
 #

@@ -70,6 +70,7 @@ def _cases(rng: Generator) -> list[Case]:
           for name, x, shows in draw.hard_rows(rng, 33, by=150)),
         *(_sized(case, drawn(one["rows"](one["block"]), one["cols"]), one["block"])
           for one in related),
+        case("6 rows of 10 scores, every one is allowed", drawn(6, 10), 4, float("inf")),
     ]  # fmt: skip
 
 
