@@ -12,7 +12,13 @@ from numpy.random import Generator
 from course_lib.judging import cases as draw
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding, nan_as_0
-from course_lib.judging.kernel_judge import formal_fault, in_turn, stored_whole, was_launched
+from course_lib.judging.kernel_judge import (
+    formal_fault,
+    in_turn,
+    moves_all_itself,
+    stored_whole,
+    was_launched,
+)
 from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import STRIDES_EXCHANGED
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed, table
@@ -183,7 +189,12 @@ COPY_TILES = Exercise.of(
     "6.1",
     cases=_copy_cases,
     truth=_copies,
-    judge=in_turn(stored_whole(_judge_copies, *_COPIES, fill="0.0"), was_launched, counted(_once)),
+    judge=in_turn(
+        stored_whole(_judge_copies, *_COPIES, fill="0.0"),
+        was_launched,
+        counted(_once),
+        moves_all_itself,
+    ),
     spared=dict.fromkeys((JUMPS, FAR), "numbers are copied as they are"),
     kind="kernel",
     mistakes=_MISTAKES,

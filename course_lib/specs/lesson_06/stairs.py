@@ -19,6 +19,7 @@ from course_lib.judging.kernel_judge import (
     formal_fault,
     gives_every_lane_a_value,
     in_turn,
+    moves_all_itself,
     stored_whole,
     was_launched,
 )
@@ -357,6 +358,7 @@ TURNED_STAIRS = Exercise.of(
         was_launched,
         gives_every_lane_a_value("larger than all numbers of a row"),
         counted(_once),
+        moves_all_itself,
     ),
     spared={JUMPS: "no exp is taken"},
     kind="kernel",
