@@ -6,7 +6,7 @@ import html
 import json
 import os
 import sys
-from math import ceil
+from math import ceil, sqrt
 from pathlib import Path
 from urllib.parse import quote
 
@@ -43,18 +43,14 @@ _SHEET = f"""<style>
 .fac-path .fac-here > b {{ border-color: var(--fac-next);
   box-shadow: 0 0 0 3px {hex_of("hand")}55; }}
 .fac-path span {{ display: flex; flex-wrap: wrap; }}
-.fac-path span > :not(s) {{ width: 20px; height: 24px; display: grid; place-items: center; }}
-.fac-path i {{ width: 13px; height: 13px; border-radius: 50%; box-sizing: border-box;
-  border: 2px solid color-mix(in srgb, currentColor 60%, transparent); }}
+.fac-path span > * {{ min-width: 20px; padding: 0 1px; height: 34px; display: grid;
+  place-items: center; box-sizing: border-box; }}
+.fac-path i {{ display: block; border-radius: 50%; box-sizing: border-box; /* its area: minutes */
+  background: color-mix(in srgb, currentColor 16%, transparent);
+  border: 1.2px solid color-mix(in srgb, currentColor 60%, transparent); }}
 .fac-path i.fac-passed {{ background: currentColor; border-color: currentColor; }}
-.fac-path i.fac-next {{ border: 3px solid var(--fac-next); width: 17px; height: 17px;
-  box-shadow: 0 0 0 3px {hex_of("hand")}55; }} /* a ring: filled is done */
-.fac-path s {{ display: flex; flex: none; width: 100%; height: 5px; margin: 0 0 3px 4px;
-  text-decoration: none; }} /* minutes as a length, the same in all lessons */
-.fac-path s > u {{ height: 5px; box-sizing: border-box; border-right: 1px solid
-  var(--jp-layout-color0, Canvas); background: color-mix(in srgb, currentColor 36%, transparent); }}
-.fac-path s > u.fac-spent {{ background: currentColor; }}
-.fac-path s > u.fac-soon {{ background: var(--fac-next); }}
+.fac-path i.fac-next {{ border-color: var(--fac-next); box-shadow: 0 0 0 2px
+  var(--jp-layout-color0, Canvas), 0 0 0 4.5px var(--fac-next); }} /* a ring: filled is done */
 .fac-path li em {{ display: none; }}
 .fac-path li > div {{ display: flex; flex-wrap: wrap; gap: 0 8px; align-items: baseline;
   justify-content: space-between; font-size: 14px; }}
@@ -140,8 +136,8 @@ def path_html(attempts: dict, folder: Path) -> str:
         words = f"{html.escape(name)}{_about(following)} →"
         said = (
             f"<strong>{_linked(following, folder, words)}</strong><br>"
-            f"{len(every) - len(ahead)} of {len(every)} exercises are done, a dot each, "
-            f"and a bar as long as it takes; "
+            f"{len(every) - len(ahead)} of {len(every)} exercises are done, a dot each: "
+            f"the larger, the longer it takes; "
             f"about {_duration(sum(e.minutes for e in ahead))} are left."
         )
     down = ceil(len(lessons.all_lessons()) / 2)  # where there is room for two columns
@@ -163,14 +159,12 @@ def _stop(
     time = _duration(sum(e.minutes for e in ahead)).replace(" ", "\N{NO-BREAK SPACE}")
     left = time if ahead else ""  # its dots say what is done
     dots = "".join(
-        _linked(e, folder, f'<i class="{_dot(e, attempts, following)}"></i>', _says(e, attempts))
-        for e in lesson.exercises
-    )
-    longest = max(sum(e.minutes for e in each.exercises) for each in lessons.all_lessons())
-    spent = {"fac-passed": "fac-spent", "fac-next": "fac-soon", "": ""}
-    bars = "".join(
-        f'<u class="{spent[_dot(e, attempts, following)]}" '
-        f'style="width:{96 * e.minutes / longest:.2f}%"></u>'
+        _linked(
+            e,
+            folder,
+            f'<i class="{_dot(e, attempts, following)}" style="{_large(e)}"></i>',
+            _says(e, attempts),
+        )
         for e in lesson.exercises
     )
     if here:
@@ -178,7 +172,7 @@ def _stop(
     return (
         f'<li class="{kind}"><b>{lesson.number}</b>'
         f"<div>{title} <em></em><small>{left}</small></div>"
-        f'<span>{dots}<s aria-hidden="true">{bars}</s></span></li>'
+        f"<span>{dots}</span></li>"
     )
 
 
@@ -190,6 +184,12 @@ def _dot(exercise: ExerciseFacts, attempts: dict, following: ExerciseFacts | Non
     if _passed(exercise, attempts):
         return "fac-passed"
     return "fac-next" if exercise == following else ""
+
+
+def _large(exercise: ExerciseFacts) -> str:
+    """Return the size of a dot: its area is as large as the exercise takes long."""
+    side = f"{3.6 * sqrt(exercise.minutes):.1f}px"
+    return f"width:{side};height:{side}"
 
 
 def _says(exercise: ExerciseFacts, attempts: dict) -> str:

@@ -42,7 +42,7 @@ def test_a_dot_for_each_exercise_and_those_that_passed_are_filled(some_done):
     assert body.count("<i ") == len(lessons.all_exercises())
     assert body.count('class="fac-passed"') == len(DONE)
     assert body.count('class="fac-next"') == body.count('class="fac-here"') == 1
-    assert f"3 of {len(lessons.all_exercises())} exercises are done, a dot each" in body
+    assert f"3 of {len(lessons.all_exercises())} exercises are done, a dot each:" in body
     look = re.search(r"i\.fac-next {([^}]*)}", page)[1]
     assert "border" in look
     assert "background" not in look, "a ring: filled is done"
@@ -104,17 +104,20 @@ def test_the_path_fits_the_page_and_tab_walks_along_it(some_done, browser, width
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_minutes_are_a_length_and_a_rule_leads_to_the_dots(some_done, browser, width):
-    """Equal dots stood for 4 minutes and for 40."""
+def test_minutes_are_the_area_of_a_dot_in_one_row_and_a_rule_leads_there(some_done, browser, width):
+    """Equal dots stood for 4 minutes and for 40, and then their minutes were a list below."""
     page = browser.new_context(viewport={"width": width, "height": 900}).new_page()
     page.set_content(f"<!doctype html>{path_html(some_done, ROOT / 'exercises')}")
-    size = "ns => ns.map(n => n.getBoundingClientRect().width)"
-    wide = page.locator("li s > u").evaluate_all(size)
+    dots = page.locator("li i").evaluate_all(
+        "ns => ns.map(n => n.getBoundingClientRect()).map(b => [b.width * b.height, b.right])"
+    )
     minutes = [e.minutes for lesson in lessons.in_order() for e in lesson.exercises]
-    share = sum(wide) / sum(minutes)
-    assert [w / share for w in wide] == pytest.approx(minutes, abs=0.5)
-    assert page.locator("li s > u.fac-spent").count() == page.locator("li i.fac-passed").count()
-    ends = "ns => ns.map(n => n.getBoundingClientRect().right)"
-    assert max(page.locator("li s > u").evaluate_all(ends)) <= width
+    share = sum(area for area, _ in dots) / sum(minutes)
+    assert [area / share for area, _ in dots] == pytest.approx(minutes, rel=0.05)
+    assert max(right for _, right in dots) <= width
+    middles = "ns => ns.map(n => n.getBoundingClientRect()).map(b => b.top + b.height / 2)"
+    for lesson in page.locator("li").all():
+        places = lesson.locator("i").evaluate_all(middles)
+        assert max(places) - min(places) < 1, "one row"
     assert page.locator("li em").first.is_visible() == (width == 1280)
     page.context.close()

@@ -44,9 +44,10 @@ class Observer(Protocol):
         """Run a launch by calling ``run(executor, *args, **kwargs)``, arguments changed or not."""
 
     def access(self, kind: str, ptrs: np.ndarray, mask: np.ndarray | None, width: int) -> None:
-        """Hear of a "load", "store" or "atomic" of ``width`` bytes at each unmasked address.
+        """Hear of a "load", "store", "atomic" or "swap" of ``width`` bytes at unmasked addresses.
 
-        ``mask`` is of bools and broadcasts to ``ptrs``; None: every lane.
+        A "swap" is atomic, and compares before it writes. ``mask`` is of bools and broadcasts to
+        ``ptrs``; None: every lane.
         """
 
     def undefined_lanes(self, ptrs: np.ndarray, mask: np.ndarray) -> None:
@@ -69,9 +70,9 @@ class _Memory:
         self._real, self._observer = real, observer
         self.alone = False  # what is atomic now is so within a program only, scope="cta"
 
-    def _atomic(self, ptrs: Any, mask: Any, width: int) -> None:
-        for kind in ("load", "store") if self.alone else ("atomic",):
-            self._observer.access(kind, ptrs, mask, width)
+    def _atomic(self, kind: str, ptrs: Any, mask: Any, width: int) -> None:
+        for step in ("load", "store") if self.alone else (kind,):
+            self._observer.access(step, ptrs, mask, width)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
@@ -88,12 +89,12 @@ class _Memory:
 
     def atomic_rmw(self, op: Any, ptrs: Any, value: Any, mask: Any, sem: Any) -> Any:
         ptrs, mask = _addresses(ptrs), _lanes(mask)
-        self._atomic(ptrs, mask, value.itemsize)
+        self._atomic("atomic", ptrs, mask, value.itemsize)
         return self._real.atomic_rmw(op, ptrs, value, mask, sem)
 
     def atomic_cas(self, ptrs: Any, compare: Any, value: Any, sem: Any) -> Any:
         ptrs, value = _addresses(ptrs), value.astype(compare.dtype, copy=False)
-        self._atomic(ptrs, None, compare.itemsize)
+        self._atomic("swap", ptrs, None, compare.itemsize)
         return self._real.atomic_cas(ptrs, compare, value, sem)
 
 

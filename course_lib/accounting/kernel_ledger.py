@@ -75,7 +75,7 @@ class OutOfBounds(IndexError):
         tensor: the kernel parameter's name, None if no tensor is near.
         program: the program id.
         count: how many addresses are outside.
-        kind: "load", "store" or "atomic".
+        kind: "load", "store", "atomic" or "swap".
         line: the kernel's source line.
         look: one sentence (no full stop) on where to look, from what was measured.
     """

@@ -4,8 +4,9 @@ The interpreter runs programs one after the other, which hides races: on a GPU a
 run at once, in any order. Here the loads and stores of a launch are looked at address by address.
 An address is *raced for* if one program changes it and another touches it, unless both do so
 atomically or both only load. Atomics alone may race as well, where a program uses what one of them
-returned in the next: so such launches are done again in other orders (`interleaving`), and must
-leave the same numbers behind. (Of a thousand programs at most: an exercise has smaller cases.)
+returned in the next, and so may a load of what is only ever compared and swapped: so such launches
+are done again in other orders (`interleaving`), and must leave the same numbers behind. (Of a
+thousand programs at most: an exercise has smaller cases.)
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class Race(NamedTuple):
     ``others`` how many more there are, where that is known.
     ``atomic``: each access is atomic, but not what a program does from one to the next.
     ``locked``: it is not, but both programs did something atomic to one other address.
-    ``read``: what changes it is atomic, and only what reads it is not.
+    ``read``: what changes it is atomic, and only what reads it is not; or what compares and swaps
+    takes the number from a plain load each time, which never ends where a cache keeps an old one
+    (seen on an H200, 4,096 programs).
     """
 
     kernel: str
@@ -85,16 +88,18 @@ class RaceLedger(KernelLedger):
     def __init__(self) -> None:
         super().__init__()
         self.races: list[Race] = []
-        # "load", "store", "atomic" -> program -> addresses; of the current launch
+        # "load", "store", "atomic", "swap" -> program -> addresses; of the current launch
         self._touched: dict[str, dict[Program, list[np.ndarray]]] = {}
         self._steps: dict[int, Counter[Program]] = {}  # address -> how many atomics of each program
         self._trial: Interleaved | None = None  # while the launch is done again
         self._contended: set[int] = set()
+        # how often a program of a trial loads such an address, its own cache may keep an old number
+        self._looked: Counter[tuple[Program, int]] = Counter()
         self._twins: dict[str, Any] = {}  # parameter name -> the tensor that the kernel changes
 
     def launch(self, executor: Any, args: tuple, kwargs: dict, run: Callable) -> Any:
         """Run one launch and judge its accesses, all programs taken together."""
-        self._touched = {"load": {}, "store": {}, "atomic": {}}
+        self._touched = {"load": {}, "store": {}, "atomic": {}, "swap": {}}
         self._steps = {}
 
         def run_and_judge(executor: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -117,14 +122,15 @@ class RaceLedger(KernelLedger):
         """Remember who touched which address; when done again, let others come in between."""
         program = self._hooks.program()
         if self._trial:
-            if not self._contended.isdisjoint(addresses.tolist()):
+            if met := self._contended.intersection(addresses.tolist()):
+                self._looked.update((program, at) for at in met if kind == "load")
                 self._trial.before_contended(program)
             return
         mine = self._touched[kind].setdefault(program, [])
         mine.append(addresses)
         if len(mine) > _MANY:  # a loop without end is to fill no memory
             mine[:] = [np.unique(np.concatenate(mine))]
-        if kind == "atomic":
+        if kind in ("atomic", "swap"):
             for address in set(addresses.tolist()):
                 self._steps.setdefault(address, Counter())[program] += 1
 
@@ -137,10 +143,12 @@ class RaceLedger(KernelLedger):
         raced: dict[str, list[tuple[Program, Program]]] = {}
         racing: dict[str, set[Program]] = {}
         at: set[int] = set()
-        load, store, atomic = self._met_by_several()
+        load, store, atomic, swap = self._met_by_several()
+        for address in swap.keys() & load.keys():  # a swap finds out whether the number is old
+            self._steps[address].update(load[address])
         for address in sorted(store.keys() | (atomic.keys() & load.keys())):
             plain = load.get(address, set()) | store.get(address, set())
-            changers = store.get(address, set()) | atomic.get(address, set())
+            changers = set().union(*(of.get(address, set()) for of in (store, atomic, swap)))
             pairs = ((a, b) for a in sorted(plain) for b in sorted(changers) if a != b)
             if pair := next(pairs, None):
                 name = self._owner_of(address)
@@ -201,10 +209,11 @@ class RaceLedger(KernelLedger):
         rng = random.Random(b"".join(numbers.tobytes() for numbers in right.values()))
         for first, gap in orders(steps, programs[-1], rng):
             self._trial = Interleaved(function, programs, (first, gap), self._hooks.go_to)
-            executor.fn = self._trial
+            executor.fn, read = self._trial, False
             try:
                 again.run()
                 differs = self._difference(right)
+                read = not differs and max(self._looked.values(), default=0) > 1
             except Exception as error:  # in another order it may leave its tensors
                 stuck = self._hooks.original_cause(error, Stuck) is not None
                 differs = None if stuck else self._owner_of(min(self._contended))
@@ -212,10 +221,12 @@ class RaceLedger(KernelLedger):
                 executor.fn, self._trial = function, None
                 vars(self).update({name: copy(value) for name, value in books.items()})
                 self.launches[-1] = deepcopy(self.launches[-1])
-            if differs:
+            if differs or read:
                 other = next(program for program in steps if program != first)
                 pair = min(first, other), max(first, other)
-                self.races.append(Race(function.__name__, differs, 1, pair, atomic=True))
+                name = differs or self._owner_of(min(self._contended))
+                race = Race(function.__name__, name, 1, pair, atomic=not read, read=read)
+                self.races.append(race)
                 return
 
     def _owner_of(self, address: int) -> str:

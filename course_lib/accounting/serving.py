@@ -126,6 +126,8 @@ class Server:
         self.clock = 0.0
         self.steps: list[Step] = []
         self.finished: dict[int, float] = {}
+        self.moments = {r.id: [r.arrival] for r in self.requests}
+        self.lost: dict[int, list[int]] = {}
         self._all = {r.id: _State(r) for r in sorted(self.requests, key=lambda r: r.id)}
         self._running: set[int] = set()
         self._await_somebody()
@@ -166,10 +168,15 @@ class Server:
         preempted = tuple(i for i in leave if self._all[i].todo)
         for i in leave:
             self._running.discard(i)
+            begun = len(self.moments[i]) % 3 == 2  # admitted, and no token since
+            self.moments[i] += [self.clock] * (2 if begun else 1)
             if i in preempted:
+                self.lost.setdefault(i, []).append(self._all[i].cached)
                 self._all[i].cached = 0
             else:
                 self.finished[i] = self.clock
+        for i in set(compute) - self._running:
+            self.moments[i].append(self.clock)
         self._running |= set(compute)
         prefill = sum(n for i, n in compute.items() if not self._answers(i))
         for i, n in compute.items():
@@ -182,6 +189,8 @@ class Server:
         answers = [self._all[i] for i in compute if self._all[i].todo == 0]
         for state in answers:
             state.answered += 1
+            told = self.moments[state.request.id]
+            told += [self.clock] * ((len(told) % 3 == 2) + (state.todo == 0))
             state.first = state.first if state.first == state.first else self.clock
         going_on = [s.cached for i in self._running if (s := self._all[i]).todo]
         room = self.page_size * (self.pages - self.free_pages)
@@ -214,13 +223,18 @@ class Server:
 class Run:
     """A whole simulation: its steps, and of each request the wait for its first token.
 
-    ``last``: when the last request came, got its first token, and had its answer.
+    ``last``: when the last request came, got its first token, and had its answer. ``moments``: when
+    each request came; then, as often as it was admitted, when that was, when its next token came,
+    and when it had its answer or was thrown out; at the end, when its pages were free. ``lost``: of
+    who was thrown out, how many rows each time.
     """
 
     steps: tuple[Step, ...]
     waits: Mapping[int, float]
     seconds: float
     last: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    moments: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    lost: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
     @property
     def tokens_per_second(self) -> float:
@@ -265,7 +279,7 @@ def simulate(
         server.step(*policy(*state, budget=budget, page_size=page_size))
     late = max(requests, key=lambda r: (r.arrival, r.id))
     last = (late.arrival, late.arrival + server.waits[late.id], server.finished[late.id])
-    return Run(tuple(server.steps), server.waits, server.clock, last)
+    return Run(tuple(server.steps), server.waits, server.clock, last, server.moments, server.lost)
 
 
 def trace(

@@ -77,14 +77,13 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
         axes.plot([x, x + wide], [level] * 2, color=PAGE_INK, linestyle=":", linewidth=size / 6)
         _say(axes, f"our limit {bytes_binary(limit_bytes)}", (x + wide, level), (-0.3, -0.3),
              size * 0.85, ha="right", va="top")  # fmt: skip
-    naives = [r.bytes or r.predicted_bytes or 0 for r in records if r.method == "naive"]
-    law = [b / a for a, b in pairwise(naives)]
-    doubled = all(b == 2 * a for a, b in pairwise(lengths))
-    if len(law) > 1 and doubled and all(abs(factor - 4) < 0.1 for factor in law):
-        at, end = (up * side * n for n in lengths[-2:])
-        over = 0.11 if narrow else 0.2  # the last words below it
-        spot = (starts[-2] + 0.12 * top, at + over * top)
-        _say_law(axes, spot, (x, 0.85 * end), shape, _fused_law(records))
+    ran = [(r.n, r.bytes) for r in records if r.method == "naive" and r.bytes]  # not by formula
+    steps = [(b / a, n, m) for (n, a), (m, b) in pairwise(ran)]
+    if steps and all(m == 2 * n and abs(factor - 4) < 0.1 for factor, n, m in steps):
+        _, n, m = steps[-1]
+        start, end = ((starts[lengths.index(at)], up * side * at) for at in (n, m))
+        middle = start[0] + across * side * n / 2, start[1] + (0.1 if narrow else 0.16) * top
+        _say_law(axes, middle, (end[0], 0.85 * end[1]), shape, _fused_law(records))
     axes.axhline(0, color=PAGE_INK, linewidth=size / 14, zorder=0)
     for method, way in (("naive", 0.4), ("fused", -0.3)):
         _say(axes, method, (-gap, -_GAP * top * (way < 0)), (0, way), size * 0.85, ha="right",
@@ -111,7 +110,7 @@ def _fused_law(records: Sequence[Peak]) -> str:
 def _say_law(
     axes: Any, start: tuple[float, float], end: tuple[float, float], shape: _Shape, fused: str
 ) -> None:
-    """Write what one doubling does to either's memory, beside an arrow to the last area."""
+    """Write what one doubling does to either's memory, beside an arrow from area to area."""
     look = {"fontweight": "bold"}
     bow: dict[str, Any] = {"arrowstyle": "->", "connectionstyle": "arc3,rad=-0.35", "shrinkB": 4}
     bow |= {"color": text_colour("naive"), "linewidth": shape.size / 9}
@@ -120,8 +119,8 @@ def _say_law(
     naive = says if shape.narrow else [" ".join(says)]
     for row, line in enumerate([*naive, fused]):  # each a text, so that each ends at the arrow
         look["color"] = text_colour("naive" if row < len(naive) else "flash")
-        off = (-0.6, 0.3 + 0.6 * (len(naive) - 1) - 1.2 * row)
-        _say(axes, line, (start[0], end[1]), off, shape.size, va="center", ha="right",
+        off = (-0.4, 0.5 + 1.2 * (len(naive) - row))
+        _say(axes, line, start, off, shape.size, va="center", ha="right",
              in_layout=False, **look)  # fmt: skip
 
 

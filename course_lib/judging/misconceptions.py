@@ -492,8 +492,8 @@ _LSE = (
         *(name for name in SLIPS if name.startswith("lse_is_ln_1")),
     ),
     known(
-        "lse is made of what stood before the last tile",
-        "the m and the l in it are those after the loop: one of yours is a tile older.",
+        "lse is made of old notes",
+        "m + ln(l) takes the m and the l after the last tile: one of the two is from before it.",
         "lse_of_the_m_before",
         "lse_of_the_l_before",
     ),

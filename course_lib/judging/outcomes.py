@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from course_lib import _mode
-from course_lib.child.compiler_messages import known_trap, name_of_trap
+from course_lib.child.compiler_messages import COMPILED, known_trap, name_of_trap
 from course_lib.child.student_error import Failure
 from course_lib.judging.confirming import Named
 from course_lib.judging.finding import Finding, endless
@@ -149,10 +149,12 @@ def rounded_on_a_gpu(exercise: Exercise) -> Report:
 
 
 def not_on_a_gpu(exercise: Exercise, message: str) -> Report:
-    """Return the report on a kernel that is right when interpreted and does not compile."""
-    says = (
-        "The interpreter runs it and every answer is right. Compiling it for a GPU (sm_80) fails:"
-    )
+    """Return the report on a kernel that is right when interpreted and does not compile.
+
+    Or that is another kernel when it is compiled: then the message says so.
+    """
+    fails = "" if message.startswith(COMPILED) else " Compiling it for a GPU (sm_80) fails:"
+    says = f"The interpreter runs it and every answer is right.{fails}"
     lines = (says, "   " + message.replace("\n", "\n   "))
     return Report(
         exercise,

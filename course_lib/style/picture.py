@@ -29,6 +29,10 @@ _SHEET = f"""<style>
 .fac-figure svg {{ display: block; max-width: 100%; height: auto; overflow: visible; }}
 .fac-grows {{ max-width: 1400px; {SHEET} }} .fac-grows figcaption {{ font-size: 20px; }}
 .fac-grows svg.fac-wide {{ width: 100%; }}
+@media (min-width: 1700px) {{
+  .fac-grows {{ max-width: 1760px; }} .fac-grows figcaption {{ font-size: 24px; }}
+  .fac-grows small {{ font-size: 15px; }}
+}}
 .fac-figure svg.fac-narrow {{ display: none; }}
 @container (max-width: 600px) {{
   .fac-figure svg.fac-wide:not(:last-of-type) {{ display: none; }}

@@ -25,8 +25,9 @@ _GAP = f"border-bottom:1.5px dashed {_LINE}"
 _FRAME = f"{SHEET};max-width:930px;margin:8px 0;line-height:1.5;font-size:16px"
 _READ = "58em"  # a line that can be read
 _CODE = f"background:{_LINE}26;border-radius:3px;padding:0 3px;color:inherit"
+_MARK = "display:inline-block;white-space:nowrap"  # on a phone two stand one below the other
 _NOTE = "margin:0;font-size:0.87em;opacity:0.8"
-_REASON = "flex-basis:100%;margin-left:calc(1.8em + 12px)"
+_REASON = "grid-column:2/-1"
 _LETTER = (
     "flex:none;width:1.8em;line-height:1.8em;text-align:center;border-radius:50%;"
     f"background:{_LINE}26"
@@ -85,7 +86,8 @@ class Comparison:
         if truth == 0 or value / truth <= 0:
             return f"{text}, off by {abs(value - truth):.4g}"
         ratio = max(value / truth, truth / value)
-        told = f"{ratio:.2g}" if ratio > 1.1 else f"{ratio:.3g}"  # a guess has no more digits
+        digits = 2 if ratio > 1.1 else 3  # a guess has no more
+        told = f"{float(f'{ratio:.{digits}g}'):,.10g}"
         return f"{text}, {told} times too {'high' if value > truth else 'low'}"
 
     def __repr__(self) -> str:
@@ -131,7 +133,7 @@ class Comparison:
         for letter, option in zip(ascii_lowercase, self.options, strict=False):
             sign = "◀" if option in self.answers else "✗"
             marks = [
-                f'<b style="color:{_WORDS}">{sign} {name.lower()}</b>'
+                f'<b style="{_MARK};color:{_WORDS}">{sign} {name.lower()}</b>'
                 for name, guess in zip(names, said_before, strict=False)
                 if guess == option
             ]
@@ -145,14 +147,15 @@ class Comparison:
                 shadows = (f"inset 0 0 0 {i}px {ring}" for i, ring in enumerate(rings, 1))
                 look += f";box-shadow:{','.join(shadows)}"
             text = f"<b>{rich(option)}</b>" if happened else rich(option)
-            marks = ["<b>✓ the answer</b>"] * happened + marks
+            marks = [f'<b style="{_MARK}">✓ the answer</b>'] * happened + marks
             reason = f"{_REASON};margin-top:6px;max-width:{_READ}"
             why = f'<span style="{reason}">{rich(self.explanation)}</span>' * happened
             cards += (
-                '<div style="display:flex;flex-wrap:wrap;align-items:center;gap:2px 12px;'
+                '<div style="display:grid;align-items:center;gap:2px 12px;'
+                "grid-template-columns:1.8em minmax(0,1fr) fit-content(40%);"
                 f'padding:8px 10px;margin:0 0 8px;border-radius:8px;box-sizing:border-box;{look}">'
                 f'<b style="{_LETTER}">{letter}</b>'
-                f'<span>{text}</span><span style="margin-left:auto;text-align:right">'
+                f'<span>{text}</span><span style="text-align:right">'
                 f"{' '.join(marks)}</span>{self._bar(option, happened)}{why}</div>"
             )
         return cards
@@ -221,7 +224,9 @@ class Comparison:
         truth_at, guess_at = (100 * (math.log10(x) - low) / (high - low) for x in flags_at)
         sense = {low: "less", 0: "the same", high: "more"} if ratio and low < 0 else {}
         words = [_sense(100 * (p - low) / (high - low), foot, text) for p, text in sense.items()]
-        gap = _gap(truth_at, guess_at, self._factor() if len(guesses) == 1 else "", foot)
+        between = _to_the_right(guess_at, guess_at > truth_at, flags[1][2]) != (guess_at > truth_at)
+        factor = "" if between or len(guesses) > 1 else self._factor()  # else its flag lies on it
+        gap = _gap(truth_at, guess_at, factor, foot)
         return (
             f'<div style="position:relative;height:{foot + 36 + 20 * bool(sense)}px;'
             f'margin:0 23px"><div style="{line}"></div>{_small_ticks(low, high, foot)}'
@@ -247,10 +252,15 @@ _ON_ITS_TICK = (
 )
 
 
+def _to_the_right(at: float, right: bool, words: str) -> bool:
+    """Return whether a flag's words lie at the right of it: where there is room, as it should."""
+    needs = 1.9 * len(words) + 5  # percent, on a phone
+    return at + needs <= 100 if right else at < needs
+
+
 def _flag(at: float, right: bool, row: int, foot: int, words: str, colour: str, ink: str) -> str:
     """Return a flag that stands ``at`` percent of the line; its words lie away from the other."""
-    needs = 1.9 * len(words) + 5  # percent, on a phone
-    right = at + needs <= 100 if right else at < needs
+    right = _to_the_right(at, right, words)
     side, x, round_ = ("left", at, "0 6px 6px 0") if right else ("right", 100 - at, "6px 0 0 6px")
     pole = f"position:absolute;{side}:{x:.4g}%;top:{30 * row}px;height:{foot - 30 * row + 8}px"
     cloth = f"background:{colour};color:{ink}" if ink else "box-shadow:inset 0 0 0 2px"
@@ -268,7 +278,7 @@ def _gap(truth: float, guess: float, words: str, foot: int) -> str:
     if wide < 9:
         return ""
     place = f"position:absolute;left:{min(truth, guess):.4g}%;width:{wide:.4g}%;top:{foot - 30}px"
-    look = f"{_GAP};line-height:20px;text-align:center;font-size:0.87em"
+    look = f"{_GAP};height:20px;line-height:20px;text-align:center;font-size:0.87em"
     words = (
         words if wide > 19 else words.split(" too")[0] if wide > 12 else ""
     )  # percent, on a phone

@@ -40,6 +40,7 @@ class Quiz(CourseWidget):
         answer: the number, where there are no options.
         tolerance: how far off still counts, relative to the answer (absolute where it is 0).
         unit: shown behind the number, or behind those of the options.
+        whole: of what the options' numbers are parts: then a bar is what is left of it.
         explanation: of the number.
 
     Raises:
@@ -58,6 +59,7 @@ class Quiz(CourseWidget):
     answer = traitlets.Float(None, allow_none=True).tag(sync=True)
     tolerance = traitlets.Float(0.01, min=0).tag(sync=True)
     unit = traitlets.Unicode().tag(sync=True)
+    whole = traitlets.Float(None, allow_none=True).tag(sync=True)
     explanation = traitlets.Unicode().tag(sync=True)
     tries = traitlets.Int(0).tag(sync=True)
     solved = traitlets.Bool(False).tag(sync=True)
@@ -72,6 +74,7 @@ class Quiz(CourseWidget):
         answer: float | None = None,
         tolerance: float = 0.01,
         unit: str = "",
+        whole: float | None = None,
         explanation: str = "",
         presenter: bool = False,
     ) -> None:
@@ -86,12 +89,16 @@ class Quiz(CourseWidget):
             raise ValueError(f"answer must be a finite number, got {answer!r}.")
         if not is_number(tolerance) or tolerance < 0:
             raise ValueError(f"tolerance must be a number of at least 0, got {tolerance!r}.")
+        sizes = [choice["size"] for choice in choices if choice["size"] is not None]
+        if whole is not None and not (is_number(whole) and sizes and whole >= max(sizes)):
+            raise ValueError(f"whole must be at least what each option comes to, got {whole!r}.")
         super().__init__(
             question=question,
             options=choices,
             answer=None if answer is None else float(answer),
             tolerance=float(tolerance),
             unit=unit,
+            whole=None if whole is None else float(whole),
             explanation=explanation,
             presenter=presenter,
         )
@@ -105,7 +112,7 @@ class Quiz(CourseWidget):
         if self.options:
             answers = "".join(
                 f"<li>{'✓' if o['right'] else '✗'} <strong>{rich(o['text'])}</strong> "
-                f"{'' if o['size'] is None else number(o['size'], self.unit) + ': '}"
+                f"{'' if o['size'] is None else self._part(o['size']) + ': '}"
                 f"{rich(o['explanation'])}</li>"
                 for o in self.options
             )
@@ -118,6 +125,10 @@ class Quiz(CourseWidget):
             [o["text"] for o in self.options],
             f"<details><summary>Answer</summary>{answers}</details>",
         )
+
+    def _part(self, size: float) -> str:
+        whole = "" if self.whole is None else f" of {number(self.whole, '')}"
+        return f"{number(size, '')}{whole} {self.unit}".strip()
 
     @styled
     def to_figure(self) -> Figure:

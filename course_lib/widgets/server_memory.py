@@ -2,14 +2,16 @@
 
 Every run is simulated (`course_lib.accounting.serving`), and recorded by `benchmarks/serving.py`
 for all places of the three sliders, so that the picture moves without a kernel. A policy of one's
-own is simulated when it is handed over.
+own is simulated when it is handed over. Of a run, each request's moments are kept: what a moment's
+memory holds follows from them and from how long the prompts and answers are.
 
 What JavaScript computes too is held against Python in tests/widgets/test_javascript.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +19,8 @@ import numpy as np
 import traitlets
 
 from course_lib.accounting.measurements import load_measurements
-from course_lib.accounting.serving import Policy, Run, simulate, trace
-from course_lib.style.look import PAGE_INK, styled
+from course_lib.accounting.serving import Policy, Request, Run, simulate, trace
+from course_lib.style.look import styled
 from course_lib.style.palette import hex_of
 from course_lib.style.picture import new_figure
 from course_lib.widgets.base import CourseWidget, static_text
@@ -32,35 +34,27 @@ WHOLE = 8192  # and where they come whole
 REQUESTS = 60
 PLACES = {"pages": (64, 128, 256, 512), "every": (5, 10, 20, 40), "prompt": (128, 384, 896)}
 """Pages of the pool, milliseconds from one request to the next, tokens of the longest prompt."""
-BINS = 48  # of a run's time, in which its memory is drawn
 OWN = "yours"
 WIDE = 21  # of a column of the table
 POLICIES = {
-    "static batching": (
-        "a coach: nobody gets on before the last is off",
-        "{most} rows are held for each, as the longest needs",
-    ),
-    "continuous batching": (
-        "a tram: who waits takes any seat that gets free",
-        "{most} rows are held for each, as the longest needs",
-    ),
-    "pages and chunks": (
-        "a tram, and each takes only the space that it needs: pages",
-        "long prompts are computed in parts",
-    ),
-    OWN: ("your own policy",),
+    "static batching": "a coach: nobody gets on before the last is off",
+    "continuous batching": "a tram: a seat that gets free is taken at once",
+    "pages and chunks": "a tram, and each takes only the pages that it fills",
+    OWN: "your own policy",
 }
-"""What each lane is, in one or two parts; ``{most}``: the most tokens that a request can have."""
+RESERVING = ("static batching", "continuous batching")
+"""Who sets room aside for as many tokens as a request can have; the others take pages as needed."""
 FACTS = (
     ("speed", "", "tokens a second"),
-    ("wait", " s", "longest first-token wait"),
+    ("most", "", "served at once, at most"),
     ("wasted", " %", "of the held rows empty"),
+    ("wait", " s", "longest first-token wait"),
     ("step", " ms", "longest step for a token"),
     ("out", "", "times thrown out"),
 )
 """What a run comes to: a key of `condense`, its unit, and what it is.
 
-The picture says the first and the third, what is folded the others.
+The picture says the first three, what is folded the others.
 """
 
 Condensed = dict[str, Any]
@@ -80,12 +74,18 @@ def serve(
     policy: Policy, pages: int, every: int, prompt: int, *, budget: int = BUDGET, reserved: int = 0
 ) -> Condensed:
     """Simulate `REQUESTS` requests at a setting, the same for every policy."""
-    rng = np.random.default_rng(0)
-    requests = trace(rng, REQUESTS, every=every / 1000, prompts=(16, prompt), outputs=(4, ANSWER))
     run = simulate(
-        policy, requests, pages=pages, page_size=PAGE_SIZE, budget=budget, reserved=reserved
-    )
-    return condense(run, pages * PAGE_SIZE)
+        policy, requests_at(every, prompt), pages=pages, page_size=PAGE_SIZE, budget=budget,
+        reserved=reserved,
+    )  # fmt: skip
+    return condense(run)
+
+
+@cache
+def requests_at(every: int, prompt: int) -> list[Request]:
+    """Return the requests at a setting."""
+    rng = np.random.default_rng(0)
+    return trace(rng, REQUESTS, every=every / 1000, prompts=(16, prompt), outputs=(4, ANSWER))
 
 
 def serve_everywhere(
@@ -105,39 +105,74 @@ def serve_everywhere(
     return runs
 
 
-def condense(run: Run, pool: int) -> Condensed:
-    """Return a run in few numbers: its speed, waits and waste, its memory and its queue over time.
+def condense(run: Run) -> Condensed:
+    """Return a run in few numbers: what it comes to, and when what happened to each request.
 
-    ``needed`` and ``held`` are whole percents of the pool, ``waiting`` is how many requests wait:
-    averages over `BINS` equal times. ``last``: when the last request came, got its first token and
-    had its answer. ``aboard``: how many the first step began with.
+    ``lanes``: of each request in milliseconds how long it waited, had its prompt computed, was
+    answered (as often as it was admitted), and held its memory after that; ``lost``: the rows of
+    those thrown out, each time. ``most``: how many were
+    served at once at most, ``moment``: in which millisecond that was first so.
     """
-    edges = np.linspace(0, run.seconds, BINS + 1)
-    begins = np.array([step.at for step in run.steps])
-    lasts = np.diff([*begins, run.seconds])
+    moments = [[round(1000 * at) for at in run.moments[i]] for i in sorted(run.moments)]
 
-    def averages(counts: Iterable[int], most: int, whole: int) -> list[int]:
-        so_far = np.concatenate([[0], np.cumsum(np.fromiter(counts, float) * lasts)])
-        at_edges = np.interp(edges, [*begins, run.seconds], so_far)
-        return np.rint(most * np.diff(at_edges) / np.diff(edges) / whole).astype(int).tolist()
+    def served(t: int) -> int:
+        return sum(in_memory(m, t) and t < m[-2] for m in moments)
 
+    most, first = max((served(t), -t) for m in moments for t in m[1::3])
     return {
         "speed": round(run.tokens_per_second),
+        "most": most,
+        "moment": -first,
         "seconds": round(run.seconds, 3),
         "wait": round(run.longest_wait, 2),
         "step": round(1000 * max((s.seconds for s in run.steps if s.decode), default=0), 1),
         "wasted": round(100 * run.wasted),
         "out": sum(len(step.preempted) for step in run.steps),
-        "needed": averages((step.rows for step in run.steps), 100, pool),
-        "held": averages((step.room for step in run.steps), 100, pool),
-        "waiting": averages((step.waiting for step in run.steps), 1, 1),
-        "last": [round(time, 3) for time in run.last],
-        "aboard": run.steps[0].running,
+        "lanes": [np.diff(m).tolist() for m in moments],
+        "lost": {str(i): list(rows) for i, rows in run.lost.items()},
     }
 
 
+def in_memory(m: Sequence[int], t: int) -> bool:
+    """Say whether a request with these moments (`Run.moments`) has memory at ``t``."""
+    return any(m[k] <= t < m[k + (3 if k + 4 == len(m) else 2)] for k in range(1, len(m) - 1, 3))
+
+
+def memory_at(
+    run: Condensed, requests: Sequence[Request], t: int, *, pages: int, reserved: int
+) -> list[tuple[int, int, int]]:
+    """Return who has memory in a millisecond: (request, rows used, rows held).
+
+    An answer's rows grow evenly between two moments; a prompt has all its rows, or those for which
+    answers and older prompts leave pages. `memoryAt` is its twin.
+    """
+    found, prompts = {}, {}
+    for i, (spent, request) in enumerate(zip(run["lanes"], requests, strict=True)):
+        m = [int(at) for at in np.cumsum([round(1000 * request.arrival), *spent])]
+        if not in_memory(m, t):
+            continue
+        spell = next(k for k in range(len(m) // 3) if t < m[3 * k + 3] or 3 * k + 5 == len(m))
+        _, token, stop = m[3 * spell + 1 : 3 * spell + 4]
+        lost = run["lost"].get(str(i), [])
+        first = max(request.prompt, *(rows + 1 for rows in lost[:spell]), 0)
+        last = [*lost, request.prompt + request.output - 1][spell]
+        if t < token:
+            prompts[i] = min(first, last)
+        elif t < stop:
+            found[i] = first + (last - first) * (t - token) // (stop - token)
+        else:
+            found[i] = 0
+    free = pages - sum(-(-max(rows, reserved) // PAGE_SIZE) for rows in found.values())
+    for i, rows in prompts.items():
+        found[i] = min(rows, max(0, free) * PAGE_SIZE) if not reserved else rows
+        free -= -(-found[i] // PAGE_SIZE)
+    return [
+        (i, found[i], -(-max(found[i], reserved) // PAGE_SIZE) * PAGE_SIZE) for i in sorted(found)
+    ]
+
+
 class ServerMemory(CourseWidget):
-    """The same requests and the same memory by several policies, over time.
+    """The same requests and the same memory by several policies: a lane a request, over time.
 
     Args:
         policy: a policy of one's own, as in 12.3: simulated at all settings (some seconds), it
@@ -147,6 +182,8 @@ class ServerMemory(CourseWidget):
     Attributes:
         pages: of 16 rows, in the pool. every: milliseconds from one request to the next, on the
             average. prompt: tokens of the longest prompt. Each is one of `PLACES`.
+        at: the millisecond whose memory is drawn; -1: when the fastest policy first serves as many
+            as it ever does.
 
     Raises:
         ValueError: for an unknown setting, or from the simulation of a policy that asks for more
@@ -156,17 +193,18 @@ class ServerMemory(CourseWidget):
     _esm = static_text("tokens.js", "common.js", "handles.js", "server_memory.js")
     _css = static_text("tokens.css", "common.css", "handles.css", "server_memory.css")
     parts = ("server-lanes",)
-    height_px = 810
+    height_px = 740
 
     pages = traitlets.Int(64).tag(sync=True)
     every = traitlets.Int(20).tag(sync=True)
     prompt = traitlets.Int(128).tag(sync=True)
+    at = traitlets.Int(-1).tag(sync=True)
     data = traitlets.Dict().tag(sync=True)
 
     def __init__(
         self, policy: Policy | None = None, *, presenter: bool = False, **settings: Any
     ) -> None:
-        unknown = set(settings) - set(PLACES)
+        unknown = set(settings) - {*PLACES, "at"}
         if unknown:
             raise ValueError(f"ServerMemory has no setting {sorted(unknown)[0]!r}.")
         lanes = dict(load_measurements("simulated_serving")["rows"])
@@ -177,9 +215,16 @@ class ServerMemory(CourseWidget):
                 "lanes": lanes,
                 "places": PLACES,
                 "page_size": PAGE_SIZE,
-                "requests": REQUESTS,
+                "requests": {
+                    f"{every} {prompt}": [
+                        [round(1000 * one.arrival), one.prompt, one.output]
+                        for one in requests_at(every, prompt)
+                    ]
+                    for _, every, prompt in places()
+                },
                 "answer": ANSWER,
                 "policies": POLICIES,
+                "reserving": RESERVING,
                 "facts": FACTS,
             },
             presenter=presenter,
@@ -202,7 +247,7 @@ class ServerMemory(CourseWidget):
     def to_table(self) -> str:
         """Return what the runs come to, as text."""
         runs = self.runs()
-        came = next(iter(runs.values()))["last"][0]
+        came = requests_at(self.every, self.prompt)[-1].arrival
         lines = [
             f"{REQUESTS} requests, one every {self.every} ms, prompts up to {self.prompt} tokens, "
             f"{self.pages} pages of {PAGE_SIZE} rows; the last comes at {came:.2f} s "
@@ -216,17 +261,19 @@ class ServerMemory(CourseWidget):
 
     @styled
     def to_figure(self) -> Figure:
-        """Draw the memory of each run over time."""
+        """Draw a lane for each request: who waits, and who is served."""
         runs = self.runs()
+        came = [r.arrival for r in requests_at(self.every, self.prompt)]
         figure, axes = new_figure(len(runs), 1, figsize=(8, 1.9 * len(runs)), sharex=True)
         for panel, (name, run) in zip(np.atleast_1d(axes), runs.items(), strict=True):
-            edges = np.linspace(0, run["seconds"], BINS + 1)
-            panel.stairs(run["held"], edges, baseline=run["needed"], fill=True, facecolor="none",
-                         hatch="////", edgecolor=hex_of("other"), linewidth=0)  # fmt: skip
-            panel.stairs(run["needed"], edges, fill=True, color=hex_of("flash"))
-            panel.axhline(100, color=PAGE_INK, linestyle=":", linewidth=2)
-            panel.axvline(run["last"][0], color=PAGE_INK, linestyle="--")  # the last request comes
-            panel.set(ylim=(0, 108), ylabel="% of the pool", yticks=[0, 50, 100])
+            for i, spent in enumerate(run["lanes"]):
+                begins = came[i] + np.cumsum([0, *spent]) / 1000
+                for k, (at, long) in enumerate(zip(begins, np.array(spent) / 1000, strict=False)):
+                    look = {"facecolor": hex_of("other"), "alpha": 0.35 if k % 3 == 0 else 1}
+                    ended = {"facecolor": hex_of("naive"), "alpha": 0.3}
+                    style = ended if k == len(spent) - 1 else look
+                    panel.broken_barh([(at, long)], (i, 0.8), **style)
+            panel.set(ylim=(len(came), 0), ylabel="requests", yticks=[])
             panel.set_title(f"{name}: {run['speed']:,} tokens a second", loc="left")
-        np.atleast_1d(axes)[-1].set_xlabel("seconds, by the cost model")
+        np.atleast_1d(axes)[-1].set_xlabel("seconds, by the cost model; pale: waits")
         return figure

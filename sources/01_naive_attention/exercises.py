@@ -164,7 +164,8 @@ ledger
 #
 # * `q` has shape `(n_q, d)` or `(batch, heads, n_q, d)`; `k` and `v` fit.
 #   `k.mT` swaps the last two dimensions in both cases.
-# * The result has the dtype of `q`.
+# * The result has the dtype of `q`. (Where that is a half precision, the softmax may be in float32:
+#   what converts on its way is not counted.)
 # * Write the lines yourself, with `torch.softmax` (one operation) and no fused
 #   attention.
 

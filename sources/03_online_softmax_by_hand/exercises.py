@@ -241,7 +241,7 @@ def starts_at_zero(piles, values):
 # - Visibly wrong: the answer is NaN, or off by more than a thousandth of the
 #   largest value.
 #
-# The arrays are float64.
+# The check takes the arrays as float64.
 #
 # The input `[1, 3]`, `[2, 5]` with values `[[10], [20]]`, `[[30], [40]]`
 # exposes one of the three. Which one? The next cell answers; change its numbers

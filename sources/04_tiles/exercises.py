@@ -55,7 +55,7 @@ check(tile_bounds)
 # | `s`, `p` | `(n_rows, block_k)` | scores of this tile; weights, not divided yet |
 #
 # - The score of query and key is `q · k / sqrt(d)`.
-# - The last tile of keys may be short.
+# - The last tile of keys may be short. In which order the tiles come is up to you.
 # - Return one array `(n_rows, d)`. It leaves the desk once, at the end.
 # - **Take each tile of K and V once, whole: `k[start:stop]`.** Until you take the next
 #   you may look at it again; then its numbers become NaN. The check counts, and

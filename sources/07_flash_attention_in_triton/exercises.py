@@ -2,7 +2,8 @@
 # # 07 · FlashAttention in Triton: exercises
 #
 # You write the kernel in four steps. Each step is a kernel and its *launcher*, the Python function
-# that starts it. `check` takes the launcher and chooses the tile sizes itself. In every step it
+# that starts it. `check` takes the launcher and chooses the tile sizes itself: `block_q` queries and
+# `block_k` keys, no more and no fewer. (In which order the tiles of keys come is up to you.) In every step it
 # counts what the kernel loads, stores and multiplies: Q is loaded once, K and V once for each tile
 # of queries, `tl.dot` makes both products, the results are stored once, all in one launch.
 #

@@ -14,8 +14,9 @@
 # | 9.6 | forward and backward as one function | 30 |
 # | 9★ | dropout that remembers nothing | 30 |
 #
-# In every kernel exercise the check takes the launcher, chooses the tile sizes, and counts what is
-# loaded, stored and multiplied, in every case.
+# In every kernel exercise the check takes the launcher, chooses the tile sizes (a kernel's tiles have
+# the sizes that its launcher is called with, on the way back as well), and counts what is loaded,
+# stored and multiplied, in every case.
 #
 # Stuck? `hint(backward_by_hand)` gives a hint, three at most for each exercise. `course catch-up 9.5`,
 # in a terminal, fills in 9.4 for you, so that nobody stops here.
@@ -371,7 +372,7 @@ check(dk_and_dv)
 # run. So here the loop order is that of the forward pass: a program owns a tile of **queries**, and
 # the keys pass by.
 #
-# Now everything stands as `(block_q, block_k)`. Write where the loop ends, the loop, and the store.
+# Now everything stands as `(block_q, block_k)`, and nothing computed is transposed. Write where the loop ends, the loop, and the store.
 # The check counts: Q, dO, `lse` and `delta` are loaded once, K and V once for each tile of queries
 # that sees a key of theirs; dQ is stored once and never read; three products a tile.
 #

@@ -234,7 +234,7 @@ check(paged_decode)
 # - `PagePool(n_pages, page_size)`: pages `0 .. n_pages - 1`, all free.
 # - `append(seq)`: `seq` gets one more token; a name that is not there yet begins a new sequence.
 #   Return `(page, slot, copy_from)`: the token goes to `slot` of `page`. Tokens fill a page from slot
-#   0 on, and a new page is taken only when the last is full.
+#   0 on, and a new page is taken only when the last is full, or another sequence holds it too (below).
 # - `fork(parent, child)`: a new sequence `child` begins with all tokens of `parent`. It takes no
 #   page: both have the same pages.
 # - `free(seq)`: the sequence ends. Pages that nobody else holds are free again, and so is its name.

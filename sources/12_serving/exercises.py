@@ -44,7 +44,7 @@ from course_lib import check, hint, progress
 # Compute with PyTorch and in the inputs' dtype, float32 or float64. The check counts the bytes of
 # all tensors that you make: they stay below half of what K of all heads would take. (A loop that
 # builds one head's K at a time builds them all, and a product that broadcasts the cached rows over
-# the heads copies them.)
+# the heads copies them. `torch.cat` makes a copy, too, which counts.)
 
 # %% given-expanded
 def expanded(q_nope, q_rope, latent, k_rope, w_uk, w_uv):
@@ -91,7 +91,8 @@ check(latent_decode)
 #   127, int8. So a row is about `numbers * scale`.
 # - `o` is attention over the cache *as it is kept*. The rows need not be multiplied out: whose scale
 #   multiplies a score, and whose a weight? (Either way is right.)
-# - `error` is the largest absolute difference between `o` and attention over `k` and `v` as they came.
+# - `error` is the largest absolute difference between `o` and attention over `k` and `v` as they came:
+#   one number, a Python float or a tensor that holds one.
 #
 # Example: the row `[0.5, -2.54, 0.031, 0]` has the scale 0.02, and is kept as `[25, -127, 2, 0]`.
 #
@@ -161,12 +162,12 @@ check(int8_cache)
 # 2. Who has ended leaves at once.
 # 3. An answer never waits for a prompt: as long as pages last, each gets its token in every step.
 # 4. A long prompt comes in chunks, over several steps.
-# 5. If pages run out, and only then, somebody leaves before it has ended. A prompt that finds no page
-#    waits; no answer need leave for it. If the answers need more pages than are free, or nobody at all
-#    can go on, somebody leaves (who is up to you; the newest loses least). Admit nobody in that step:
-#    it would pass the one that left (rule 6). Who left waits again with all of its tokens, those it
-#    was given included, and
-#    they are computed anew. (Each request fits the pool alone.)
+# 5. Nobody leaves before it has ended while there are pages enough for all who run, and no answer
+#    only so that a younger prompt gets a new page. Somebody has to leave if the answers need more
+#    pages than are free, or if nobody at all can go on. Who, is up to you: the newest loses least. (A
+#    prompt that finds no page may wait.) Admit nobody in a step in which somebody leaves so: it would
+#    pass the one that left (rule 6). Who left waits again with all of its tokens, those it was given
+#    included, and they are computed anew. (Each request fits the pool alone.)
 # 6. No prompt is overtaken for ever: at most 5 younger requests may pass it before it is done. A
 #    younger one *passes* an older one if it finishes its prompt in a step in which the older one does
 #    not finish, and gets fewer tokens. (Who leaves before it has ended has a prompt again, from that step on.)

@@ -276,11 +276,12 @@ p_paged
 # %% instrument [markdown]
 # ## The instrument: three policies, one clock
 #
-# Full is what is needed, striped what is held for nothing, dotted the pool. Who waits hangs below
-# each lane, and the last request to come is traced: dotted it waits, thick it is answered. Under
-# *more*: the *longest first-token wait* is how long the unluckiest request waited for its first
-# token, the *longest step for a token* the longest step in which somebody's answer was computed,
-# and *times thrown out* is how often a request lost its pages before it had ended.
+# Each request is a lane: pale it waits, dark it is answered, and coloured it has its answer and still
+# holds its memory. At the right is the pool at one moment, which you drag: dark rows are used, striped
+# ones are held for nothing. Under *more*: the *longest first-token wait* is how long the unluckiest
+# request waited for its first token, the *longest step for a token* the longest step in which
+# somebody's answer was computed, and *times thrown out* is how often a request lost its pages before
+# it had ended.
 
 # %% server-memory
 ServerMemory()

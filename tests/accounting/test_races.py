@@ -141,6 +141,20 @@ def compare_with_a_plain_load(x, out, n, BLOCK: tl.constexpr):
         seen = tl.atomic_cas(out, old, old + 1.0)
 
 
+@triton.jit
+def compare_once_with_a_plain_load(x, out, n, BLOCK: tl.constexpr):
+    old = tl.load(out)
+    tl.atomic_cas(out, old, old + 1.0)
+
+
+@triton.jit
+def compare_with_a_plain_load_each_time(x, out, n, BLOCK: tl.constexpr):
+    done = 0
+    while done == 0:
+        old = tl.load(out)
+        done = (tl.atomic_cas(out, old, old + 1.0) == old).to(tl.int32)
+
+
 def races(kernel, n=40, block=16, out=64):
     with RaceLedger() as ledger:
         kernel[(triton.cdiv(n, block),)](torch.ones(n), torch.zeros(out), n, BLOCK=block)
@@ -160,15 +174,18 @@ def test_atomics_and_shared_reads_do_not_race(kernel):
 
 @pytest.mark.parametrize(
     "kernel",
-    [load_between, exchange, exchange_after_many, add_the_difference, compare_once, last_one_wins],
-)
+    [load_between, exchange, exchange_after_many, add_the_difference, compare_once,
+     compare_once_with_a_plain_load, last_one_wins],
+)  # fmt: skip
 def test_atomics_race_where_one_program_may_come_between_two_of_another(kernel):
     (race,) = races(kernel)
     assert (race.tensor, race.addresses) == ("out", 1)
     assert race.atomic == (kernel is not load_between)
 
 
-@pytest.mark.parametrize("kernel", [compare_until_it_holds, under_a_lock, places_by_ticket])
+@pytest.mark.parametrize(
+    "kernel", [compare_until_it_holds, compare_with_a_plain_load, under_a_lock, places_by_ticket]
+)
 def test_what_holds_in_every_order_does_not_race(kernel):
     assert races(kernel) == []
 
@@ -179,8 +196,9 @@ def test_a_lock_is_an_atomic_at_another_address(kernel):
     assert (race.locked, race.read) == (kernel is store_under_a_lock, False)
 
 
-def test_a_plain_load_among_atomics_is_named():
-    (race,) = races(compare_with_a_plain_load)
+@pytest.mark.parametrize("kernel", [load_between, compare_with_a_plain_load_each_time])
+def test_a_plain_load_among_atomics_is_named(kernel):
+    (race,) = races(kernel)
     assert race.read
     assert "a plain load reads it in between" in str(race)
 

@@ -179,6 +179,32 @@ def test_the_picture_says_what_a_doubling_does_to_both_and_only_if_it_does(found
     assert not any(text.startswith("fused:") for text in said([1000, 1000, 1000, 1000]))
 
 
+@pytest.mark.parametrize("wide", [True, False], ids=["wide", "narrow"])
+def test_the_arrow_of_a_doubling_leads_from_one_measured_area_to_another(found, wide):
+    """It ended at an area that never was: only a formula."""
+    sized = [
+        replace(r, measured_bytes=None, ledger_bytes=r.predicted_bytes) if r.bytes else r
+        for r in found.records
+    ]
+    figure = replace(found, records=tuple(sized)).to_figure()
+    (axes,) = (figure if wide else figure.narrow).axes
+    (arrow,) = [text for text in axes.texts if getattr(text, "arrow_patch", None)]
+    before, after = (
+        next(
+            area
+            for record, area in zip(sized, areas(axes), strict=True)
+            if (record.n, record.method) == (n, "naive")
+        )
+        for n in (1024, 2048)
+    )
+    assert all(r.bytes for r in sized if r.n in (1024, 2048)), "both were measured"
+    (end_x, end_y), (start_x, start_y) = arrow.xy, arrow.xyann
+    assert end_x == pytest.approx(after.get_x())
+    assert 0 < end_y < after.get_height()
+    assert before.get_x() < start_x < before.get_x() + before.get_width()
+    assert start_y > before.get_height()
+
+
 @pytest.mark.parametrize("limit", [True, False])
 def test_the_note_below_the_picture_is_short(found, limit):
     some = found if limit else replace(found, limit_bytes=None)

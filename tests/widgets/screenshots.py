@@ -61,6 +61,7 @@ _QUIZ: list[tuple[str, bool, str, float]] = [
         _BOUNDS["overhead_s"] * 3 / 4 * 1e6,
     ),
 ]
+_SAVED = {"unit": "µs saved at most", "whole": _BOUNDS["overhead_s"] * 1e6}
 
 
 def guessed_line() -> Any:
@@ -158,9 +159,9 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "Predict-number-after": guessed_factor,
     "Predict-cards": lambda: widgets.Predict("shots-c", _MOST, options=_LINES),
     "Predict-cards-after": guessed_line,
-    "Quiz": lambda: widgets.Quiz(_TIME, _QUIZ, unit="µs saved at most"),
-    "Quiz-after": lambda: answered(widgets.Quiz(_TIME, _QUIZ, unit="µs saved at most")),
-    "Quiz-right": lambda: answered(widgets.Quiz(_TIME, _QUIZ, unit="µs saved at most"), 2),
+    "Quiz": lambda: widgets.Quiz(_TIME, _QUIZ, **_SAVED),
+    "Quiz-after": lambda: answered(widgets.Quiz(_TIME, _QUIZ, **_SAVED)),
+    "Quiz-right": lambda: answered(widgets.Quiz(_TIME, _QUIZ, **_SAVED), 2),
     "progress": half_way,
     "peak_memory": lambda: demo.peak_memory().to_figure(),
 }

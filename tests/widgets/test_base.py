@@ -144,14 +144,14 @@ def test_text_has_contrast_in_both_themes(mount, name, dark):
           .filter((n) => [...n.childNodes].some((c) => c.nodeType === 3 && c.data.trim())
             && !n.disabled && !n.matches('.fac-hear, .fac-hear *, title')
             && !n.matches('.fac-on, .fac-kv-brick, .fac-tile-said')
-            && !n.matches('.fac-on-s, .fac-on-k, .fac-on-v'))
+            && !n.closest('.fac-on-s, .fac-on-k, .fac-on-v'))
           .map((n) => {
             let ground = n;
             const clear = (g) => getComputedStyle(g).backgroundColor === 'rgba(0, 0, 0, 0)';
             while (ground.parentElement && clear(ground)) ground = ground.parentElement;
              const flag = n.matches('.fac-race-ask')
                && n.parentNode.querySelector('.fac-race-grab');
-             const on = n.matches('.fac-pages-plus-says, .fac-clock-letter');
+             const on = n.matches('.fac-pages-plus-says, .fac-clock-letter, .fac-pages-own-chip');
              const plate = on ? n.previousElementSibling : flag;
              const paint = getComputedStyle(n); // some words stand on a cloth or on a button
             const ink = n.namespaceURI.endsWith('svg') ? paint.fill : paint.color;
@@ -202,6 +202,22 @@ def test_presenter_mode_is_larger_and_still_fits(mount, name, check_page):
     assert page.locator(".fac").evaluate("n => parseFloat(getComputedStyle(n).fontSize)") >= 20
     check_page(page)
     page = mount(EVERY[name](), width=320, again=True)
+    check_page(page)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.few(4)
+def test_a_large_screen_has_larger_type_and_a_wider_sheet(mount, name, check_page):
+    """At 1920 pixels a desk's type stood on a sheet of 1400, with nothing beside it."""
+    page = mount(EVERY[name](), width=1920)
+    size = "n => parseFloat(getComputedStyle(n).fontSize)"
+    assert page.locator(".fac").evaluate(size) == 18
+    pictures = page.locator(".fac-stage, .fac-race-over")
+    for text in pictures.locator("text:not([class])").all()[:3]:
+        assert text.evaluate(size) == 18, "what is drawn as what is written"
+    if name not in ("Quiz", "Predict"):
+        assert page.locator(".fac").bounding_box()["width"] > 0.9 * 1920
     check_page(page)
 
 

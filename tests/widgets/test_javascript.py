@@ -44,7 +44,14 @@ from course_lib.widgets.asking import bar_width
 from course_lib.widgets.asking import number as as_text
 from course_lib.widgets.kv_cache import CAPACITY, DTYPES, PRESETS, VARIANTS
 from course_lib.widgets.page_table import EXAMPLES, counts
-from course_lib.widgets.server_memory import PLACES
+from course_lib.widgets.server_memory import (
+    ANSWER,
+    PAGE_SIZE,
+    PLACES,
+    RESERVING,
+    memory_at,
+    requests_at,
+)
 from course_lib.widgets.sram_budget import LAYOUTS, SHOWN_GPUS
 from course_lib.widgets.tile_schedule import _LIMITS
 from course_lib.widgets.tile_stepper import LINES_PER_TILE
@@ -365,6 +372,13 @@ def server_memory(rng: random.Random) -> list[Case]:
         for name, run in widget.runs().items():
             lane = widget.data["lanes"][name]
             cases.append(("runAt", [lane, setting], run))
+            reserved = setting["prompt"] + ANSWER if name in RESERVING else 0
+            room = {"pages": setting["pages"], "reserved": reserved}
+            requests = requests_at(setting["every"], setting["prompt"])
+            told = widget.data["requests"][f"{setting['every']} {setting['prompt']}"]
+            for t in (run["moment"], *rng.sample(range(int(1000 * run["seconds"])), 5)):
+                here = [list(one) for one in memory_at(run, requests, t, **room)]
+                cases.append(("memoryAt", [run, told, t, {**room, "size": PAGE_SIZE}], here))
     return cases
 
 

@@ -200,7 +200,7 @@ def test_requests_grow_fork_and_end_by_a_press_in_the_picture(mount, check_page)
     press(page, "press: a token more for C; drag: more of them")
     title = page.inner_text(".fac-finding")
     assert title == "C shared page 0 with A. To write, it got a copy: page 4"
-    assert "page 0: A (C left)" in page.locator(".fac-stage").text_content()
+    assert "0→4" in page.locator(".fac-stage").text_content(), "what changed in C's table"
     assert page.locator(".fac-pages-copy").count() == 1
     press(page, "choose A")
     press(page, "end A")
@@ -413,18 +413,44 @@ def test_a_request_that_pages_take_and_blocks_refuse_stands_before_their_pool(mo
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_a_line_goes_from_each_place_of_the_table_to_its_page(mount, width):
+def test_a_page_says_whose_it_is_and_the_how_manieth_and_no_line_crosses_one(mount, width):
+    """Lines from the table to its pages lay on other pages; the order stands in the page now."""
     page = mount(PageTable(chosen="B"), width=width, reduced=True)
-    ends = page.locator(".fac-pages-way-end").evaluate_all(
-        "ns => ns.map(n => [+n.getAttribute('cx'), +n.getAttribute('cy')])"
-    )
-    outline = page.locator(".fac-pages-mine").get_attribute("d")
-    mine = [[float(x) for x in box] for box in re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)", outline)]
-    assert len(ends) == len(mine) == 3
-    for x, y in ends:
-        assert any(left < x < left + wide and abs(y - top) < 1 for left, top, wide in mine)
+    assert page.locator("path.fac-pages-way").count() == 0
+    chips = "ns => ns.filter(n => n.tagName === 'text').map(n => n.textContent)"
+    said = page.locator(".fac-stage .fac-t-chip").evaluate_all(chips)
+    tables = frame_of(page)["tables"]
+    assert {f"{x}{i + 1}" for x, table in tables.items() for i in range(len(table))} <= set(said)
+    own = page.locator(".fac-stage text.fac-pages-own-chip").all_text_contents()
+    assert own == [*map(str, tables["B"]), "B1", "B2", "B3"], "those of the chosen one stand out"
     page.locator(".fac-stage title", has_text="choose C").locator("..").click()
-    assert page.locator(".fac-pages-way-end").count() == 2
+    own = page.locator(".fac-stage text.fac-pages-own-chip").all_text_contents()
+    assert own == [*map(str, tables["C"]), *(f"C{1 + tables['C'].index(p)}" for p in (0, 4))]
+
+
+@pytest.mark.browser
+def test_a_place_of_a_table_and_its_page_light_each_other(mount):
+    page = mount(PageTable(chosen="B"), width=1280, reduced=True)
+    lit = page.locator("path.fac-pages-lit")
+    assert lit.count() == 0
+    page.locator(".fac-pages-cell").first.hover(position={"x": 3, "y": 3})
+    corner = "n => (b => [b.x, b.y])(n.getBBox())"
+    slots = page.locator('.fac-pages-slots[data-page="2"]').evaluate(corner)
+    assert lit.evaluate(corner) == pytest.approx(slots, abs=0.5)
+    page.locator('.fac-pages-slots[data-page="7"]').hover(position={"x": 3, "y": 3})
+    assert page.locator(".fac-pages-cell.fac-pages-lit").get_attribute("data-page") == "7"
+    page.locator(".fac-finding").hover()
+    page.wait_for_function("!document.querySelector('.fac-pages-lit')")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_a_copy_is_the_change_of_one_place_of_one_table(mount, width):
+    page = mount(PageTable.example("copy"), width=width, reduced=True)
+    changed = page.locator(".fac-pages-changed")
+    assert changed.count() == 1
+    assert changed.get_attribute("data-page") == "5"
+    assert "4→5" in page.locator(".fac-stage text").all_text_contents()
 
 
 @pytest.mark.browser

@@ -108,7 +108,10 @@ def server(hands: Hands) -> None:
     runs = ServerMemory(pages=128, every=40).runs()
     hands.slides("rows of the pool", "ArrowRight").has(pages=128)
     hands.slides("ms between requests", "ArrowRight").has(every=40)
-    hands.reads(*(f"{run['speed']:g}" for run in runs.values()))
+    hands.reads(*(f"{run['speed']:g} tokens a second" for run in runs.values()))
+    hands.at("moment", "Home").has(at=0).reads("memory at 0.00 s")
+    hands.page.keyboard.press("End")
+    hands.reads("0 served")
 
 
 def accountant(hands: Hands) -> None:

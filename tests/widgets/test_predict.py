@@ -67,8 +67,13 @@ def test_a_guess_and_the_answer_are_flags_on_the_line_of_the_question():
     p.answer = 1
     assert ("left", "40", "The answer: 10 ×") in places()
     assert ("left", "20", "You: 1 ×") in places(), "to its left there is no room"
-    assert ">10 × too low</div>" in shown()
-    assert "<b>" not in shown().split('<p style="max-width')[1], (
+    assert ">10 × too low</div>" not in shown(), "the flag of the guess lies there"
+    assert "<b>10 times too low.</b>" in shown()
+    far = Predict("1-far", "How many?", unit="x")
+    far.answer = 2
+    apart = far.comparison(100)._repr_html_()
+    assert ">50 × too low</div>" in apart
+    assert "<b>" not in apart.split('<p style="max-width')[1], (
         "how many times stands between the flags alone"
     )
     near = Predict("1-near", "How many?", unit="x")
@@ -110,6 +115,49 @@ def test_what_each_option_comes_to_is_a_bar_of_one_scale_on_its_card():
     *_, below = noted._repr_html_().split("</div>")[:-1]
     assert "Bars: N\xa0=\xa08." in below, "under the cards, in none"
     assert "<span" not in below
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("guess", [0, 1])
+def test_long_options_stand_beside_their_letter_on_a_phone(blank, guess):
+    """Their words fell below the letter, the mark below them: no card looked like another."""
+    options = ["a long one that takes two lines on a phone, or three", "short", "another " * 12]
+    predict = Predict("long", "Which?", options=options)
+    predict.answer = options[guess]
+    page = blank(width=480)
+    page.set_content(f"<!doctype html>{predict.comparison('short', 'Why.')._repr_html_()}")
+    box = (
+        "ns => ns.map(n => n.getBoundingClientRect()).map(b => [b.left, b.right, b.top, b.bottom])"
+    )
+    letters = page.locator("div > b:first-child").evaluate_all(box)[-3:]
+    texts = page.locator("div > b:first-child + span").evaluate_all(box)
+    assert len(texts) == len(letters) == 3
+    for letter, text in zip(letters, texts, strict=True):
+        assert letter[1] < text[0], "beside it"
+        assert text[2] < letter[3]
+        assert letter[2] < text[3]
+    assert len({round(left) for left, *_ in texts}) == 1
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("guess", "truth"), [(1000, 33), (0.02, 33), (8, 33), (30, 33), (2, 900)])
+def test_no_flag_lies_on_the_words_between_them(blank, guess, truth):
+    """*30 × too high* was half under the flag of the guess."""
+    predict = Predict("far", "How many times?", unit="x")
+    predict.answer = guess
+    page = blank(width=480)
+    shown = predict.comparison(truth, "Why.")._repr_html_()
+    page.set_content(f"<!doctype html>{shown}")
+    boxes = page.evaluate(
+        """() => [...document.querySelectorAll('div')].filter((n) => !n.children.length
+          && n.textContent.trim()).map((n) => { const range = document.createRange();
+            range.selectNodeContents(n); const b = range.getBoundingClientRect();
+            return [b.left, b.right, b.top + 3, b.bottom - 3, n.textContent]; })"""
+    )
+    for i, a in enumerate(boxes):
+        for b in boxes[i + 1 :]:
+            assert not (a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]), (a, b)
+    assert "too" in page.inner_text("body")
 
 
 def test_below_the_line_guess_and_truth_are_bars_of_an_even_scale_and_nothing_above_moves():

@@ -231,6 +231,28 @@ def test_what_the_options_come_to_are_bars_of_one_scale_once_it_is_solved(mount)
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_a_part_of_a_whole_is_what_is_left_of_it(mount, width):
+    """A bar of 0.8 µs beside one of 15 did not show that there are 20."""
+    sized = [(*option, size) for option, size in zip(OPTIONS, (0.4, 15, 0.03), strict=True)]
+    quiz = Quiz("Which?", sized, unit="µs saved", whole=20)
+    assert "0.4 of 20 µs saved" in quiz.fallback_html()
+    quiz.chosen, quiz.tries = [1], 1
+    page = mount(quiz, width=width)
+    said = page.locator(".fac-size").all_inner_texts()
+    assert said == ["0.4 of 20 µs saved", "15 of 20 µs saved", "0.03 of 20 µs saved"]
+    wide = "ns => ns.map(n => n.getBoundingClientRect().width)"
+    wholes, lefts = (
+        page.locator(found).evaluate_all(wide) for found in (".fac-quiz-whole", ".fac-quiz-whole i")
+    )
+    assert len(set(wholes)) == 1
+    shares = [left / (wholes[0] - 3) for left in lefts]
+    assert shares == pytest.approx([0.98, 0.25, 0.9985], abs=0.01)
+    with pytest.raises(ValueError, match="whole must be at least"):
+        Quiz("Which?", sized, whole=14)
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("dark", [False, True])
 def test_wrong_and_right_differ_in_more_than_colour_and_their_mark_in_no_letter(mount, dark):
     """The letter and its mark spilled out of their column; wrong was grey and looked disabled."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from pathlib import Path
 
@@ -409,7 +410,7 @@ def test_each_lane_says_how_much_of_o_is_written_and_what_it_does(mount):
     assert "load S rows 0–127: P = softmax(S)" in drawn(page)
     assert title(page) == "After 2.83 MB each: FlashAttention has 50 % of O, naive attention 0 %"
     page.get_by_label("Tape", exact=True).press("End")
-    assert page.locator(".fac-race-out").all_text_contents() == ["100 %"] * 2
+    assert page.locator(".fac-race-out").all_text_contents() == ["2 ×", "1 ×"], "both have it all"
 
 
 @pytest.mark.browser
@@ -431,7 +432,8 @@ def test_naives_desk_holds_what_has_come_and_is_empty_at_the_end(mount):
 def test_the_guess_has_a_yardstick_and_play_is_seen_with_the_lanes(mount, width):
     """Naive's end stands on its tape before anything moves; FlashAttention's does not."""
     page = mount(Race(1024, 128, 128, 128), width=width)
-    assert odometers(page) == ["ends at 9.44 MB", ""]
+    share = 8 * 1024**2 / (8 * 1024**2 + 8 * 1024 * 128)  # four trips of S and P, one of the others
+    assert odometers(page) == [f"ends at 9.44 MB, {share:.0%} S and P".replace("%", " %"), ""]
     assert page.locator(".fac-race-odometer").last.text_content() == ""
     top = page.locator(".fac").bounding_box()["y"]
     play = page.get_by_role("button", name="Play").bounding_box()
@@ -591,8 +593,9 @@ def test_naives_trips_over_s_lie_at_its_edge_as_flashs_reads_do(mount, width):
     stripes = """() => { const [s] = [...document.querySelectorAll('.fac-race-edge')].slice(4);
       const b = s.getBBox(), canvas = document.querySelector('.fac-race-laid');
       const k = canvas.width / canvas.clientWidth, g = canvas.getContext('2d');
+      const pitch = b.width / 8;
       return [0, 1, 2, 3].map((i) => { const { data } = g.getImageData(
-          (b.x + b.width + 2 + 5 * i) * k, b.y * k, 2 * k, b.height * k);
+          (b.x + b.width + 2 + pitch * i) * k, b.y * k, 0.75 * pitch * k, b.height * k);
         return data.filter((x, j) => j % 4 === 3 && x > 100).length / (data.length / 4); }); }"""
     ended = {}
     for at in (0.2, 0.4, 0.7, 1.0):
@@ -636,3 +639,67 @@ def test_no_tape_shows_a_k_before_its_q_or_an_o_before_its_v(mount, width):
     assert ("lies together" in words(page)) == (width == 480), "stripes of 1.6 px had been a moiré"
     page = mount(Race(2048, 128, 128, 128, at=0.3), width=width)
     assert "lies together" in words(page), "1,184 tiles on so many pixels"
+
+
+STRIPE = """([matrix, x]) => { const edges = [...document.querySelectorAll('.fac-race-edge')];
+  const b = edges[matrix].getBBox(), canvas = document.querySelector('.fac-race-laid');
+  const k = canvas.width / canvas.clientWidth, g = canvas.getContext('2d');
+  const y = Math.round((b.y + b.height / 3) * k), from = Math.round((b.x + b.width + 1) * k);
+  const { data } = g.getImageData(from, y, Math.round(x * b.width * k), 1);
+  return data.filter((a, j) => j % 4 === 3 && a > 100).length / k / b.width; }"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280, 1920])
+def test_a_stripe_is_a_trip_at_one_scale_for_every_matrix(mount, width):
+    """A trip of S had been a stripe as wide as one of K, which is an eighth of the bytes."""
+    page = mount(Race(1024, 128, 128, 128, at=1.0), width=width)
+    assert "stripe: a trip more, 1/8 wide" in drawn(page)
+    assert "stripe: once more, 1/8 wide" in drawn(page)
+    s = page.evaluate(STRIPE, [4, 0.5])
+    k = page.evaluate(
+        STRIPE, [7, 1.1]
+    )  # of flash's lane: Q, K, ... after naive's five and its tape
+    assert s == pytest.approx(3 / 8, rel=0.2), "three trips more"
+    assert k == pytest.approx(7 / 8, rel=0.3), "seven reads more; between two a gap"
+    page.evaluate("facModel.set('block_q', 16)")  # 63 reads more: all get narrower alike
+    page.evaluate("facModel.set('at', 1)")
+    page.wait_for_timeout(60)
+    (part,) = {int(one) for one in re.findall(r"more, 1/(\d+) wide", drawn(page))}
+    assert part > 8
+    assert page.evaluate(STRIPE, [4, 0.5]) == pytest.approx(3 / part, rel=0.3)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_naives_tape_is_shown_pale_while_the_other_is_guessed(mount, width):
+    """The yardstick was an empty box; what naive attention moves is given, most of it S and P."""
+    race = Race(1024, 128, 128, 128)
+    page = mount(race, width=width)
+    pixels = """() => { const canvas = document.querySelector('.fac-race-moves');
+      const b = document.querySelector('.fac-race-scrub').getBBox();
+      const k = canvas.width / canvas.clientWidth, g = canvas.getContext('2d');
+      const { data } = g.getImageData(0, Math.round((b.y + b.height / 2) * k), canvas.width, 1);
+      return Array.from({ length: canvas.width }, (_, i) => [...data.slice(4 * i, 4 * i + 4)]); }"""
+    alphas = [pixel[3] for pixel in page.evaluate(pixels)]
+    assert max(alphas) < 128, "pale: nothing has run"
+    assert sum(a > 40 for a in alphas) > 0.97 * len(alphas), "to its end"
+    page.evaluate("facModel.set('at', 0.3)")
+    page.wait_for_timeout(60)
+    assert sum(pixel[3] > 0 for pixel in page.evaluate(pixels)) < 0.05 * len(alphas)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1140])
+def test_at_the_end_the_large_numbers_say_how_many_times_the_bytes(mount, width):
+    """Both lanes said 100 %: at a glance, a draw."""
+    race = Race(8192, 128, 128, 128)
+    page = mount(Race(8192, 128, 128, 128, at=1.0), width=width)
+    times = race.total("naive") / race.total("flash")
+    assert page.locator(".fac-race-score").all_text_contents() == [
+        f"{times:.3g} × the bytes",
+        "1 × the bytes",
+    ]
+    page.evaluate("facModel.set('at', 0.3)")
+    page.wait_for_timeout(60)
+    assert page.locator(".fac-race-score").first.text_content() == "0 % of O written"

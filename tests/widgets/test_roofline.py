@@ -387,3 +387,44 @@ def test_a_title_names_kernels_by_what_differs(mount, width):
     says = "The fastest moves 2.7 × the HBM bytes of the plainest, and yet is 1.8 × as fast."
     assert page.inner_text(".fac-finding") == says
     assert "the fastest" in page.text_content(".fac-stage")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_paradox_is_resolved_in_a_line_from_the_record(mount, width):
+    """More bytes of HBM and yet faster: a reader had to find out that nobody waits for them."""
+    chart = RooflineChart(n=16384, d=128, heads=16)
+    rates = {"rung 1, the plainest": (7826, 409, 63.8), "rung 8, the fastest": (2886, 748, 188)}
+    for name, (moved, tflops, loads) in rates.items():
+        chart.add_measurement(name, intensity=moved, tflops=tflops, loads=loads)
+    page = mount(chart, width=width)
+    flops = 4 * 16 * 16384**2 * 128
+    slow, fast = (
+        100 * (flops / moved / 3350e9) / (flops / tflops / 1e12)
+        for moved, tflops, _ in rates.values()
+    )
+    big, small = (f"{flops / loads / 1e9:.3g}" for *_, loads in rates.values())
+    assert page.inner_text(".fac-roof-why") == (
+        f"Neither waits for HBM: its bytes take {fast:.2g} % of the fastest’s time, "
+        f"{slow:.2g} % of the plainest’s time. "
+        f"On the chip the fastest loads {188 / 63.8:.2g} × less: {small}, not {big} GB."
+    )
+    if width == 1280:
+        assert page.locator(".fac-roof-why").bounding_box()["height"] < 30, "one line"
+    page.get_by_label("GPU").select_option("T4")
+    assert not page.locator(".fac-roof-why").is_visible()
+
+
+@pytest.mark.browser
+def test_on_a_phone_no_name_lies_on_the_axis(mount):
+    """ "TFLOP/s" of the plainest's bound began left of the axis, on its numbers."""
+    chart = RooflineChart(n=16384, d=128, heads=16)
+    chart.add_measurement("rung 1, the plainest", intensity=7826, tflops=409, loads=63.8)
+    chart.add_measurement("rung 8, the fastest", intensity=2886, tflops=748, loads=188)
+    page = mount(chart, width=480)
+    axis = page.locator(".fac-roof-side").bounding_box()["x"]
+    for text in page.locator(
+        ".fac-stage text", has_text=re.compile("^at most|TFLOP/s$|^214$")
+    ).all():
+        if text.text_content() not in ("", "roof: 989 TFLOP/s"):
+            assert text.bounding_box()["x"] >= axis - 2, text.text_content()

@@ -6,21 +6,26 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from traitlets import TraitError
 
-from course_lib.accounting.serving import Policy, Run, Step
+from course_lib.accounting.serving import Policy, Request, Run, Step, simulate
 from course_lib.attention.scheduling import continuous, refill, static
 from course_lib.widgets import ServerMemory, server_memory
 from course_lib.widgets.server_memory import (
     ANSWER,
-    BINS,
+    BUDGET,
     FACTS,
+    PAGE_SIZE,
     POLICIES,
+    REQUESTS,
     WHOLE,
     condense,
     key,
+    memory_at,
     places,
+    requests_at,
     serve,
 )
 
@@ -35,14 +40,52 @@ def step(at: float, seconds: float, rows: int, room: int, **others: int) -> Step
     return Step(at=at, seconds=seconds, rows=rows, room=room, **counts)
 
 
-def test_memory_is_an_average_over_the_time():
-    """Half of the pool is held for three quarters of the time, and half of that is needed."""
-    run = Run((step(0, 3, 25, 50), step(3, 1, 0, 0, decode=0)), {0: 3.0}, 4.0)
-    lane = condense(run, 100)
-    quarter = BINS // 4
-    assert lane["held"] == [50] * 3 * quarter + [0] * quarter
-    assert lane["needed"] == [25] * 3 * quarter + [0] * quarter
+def test_a_lane_tells_how_long_a_request_waited_was_computed_and_held_its_memory():
+    """One comes at 0 and is thrown out once; the other waits until the first has gone."""
+    moments = {0: (0, 0, 1, 2, 3, 4, 5, 5), 1: (1, 5, 6, 8, 9)}
+    run = Run((step(0, 3, 25, 50), step(3, 6, 0, 0, decode=0)), {0: 3.0}, 9.0, (1, 6, 8), moments)
+    lane = condense(run)
+    assert lane["lanes"] == [[0, 1000, 1000, 1000, 1000, 1000, 0], [4000, 1000, 2000, 1000]]
+    assert (lane["most"], lane["moment"]) == (1, 0)
     assert (lane["wasted"], lane["wait"], lane["step"]) == (50, 3.0, 3000.0)
+
+
+def test_memory_at_a_moment_by_hand():
+    """16 slots a page: a prompt of 20 takes two pages, and three once it has 33 rows."""
+    requests = [Request(0, 0.0, 20, 21), Request(1, 0.5, 40, 2)]
+    run = {"lanes": [[0, 10, 100, 5], [0, 50, 10, 1]], "lost": {}}
+    paged = {"pages": 5, "reserved": 0}
+    assert memory_at(run, requests, 0, **paged) == [(0, 20, 32)], "a prompt has all its rows"
+    assert memory_at(run, requests, 75, **paged) == [(0, 33, 48)], "65 of 100 ms: 13 of 20 more"
+    assert memory_at(run, requests, 112, **paged) == [(0, 0, 0)], "answered: nothing is used"
+    assert memory_at(run, requests, 112, pages=5, reserved=64) == [(0, 0, 64)], "and it is held"
+    assert memory_at(run, requests, 500, **paged) == [(1, 40, 48)]
+    both = {"lanes": [[0, 10, 1000, 5], [0, 50, 10, 1]], "lost": {}}
+    assert memory_at(both, requests, 510, **paged) == [(0, 30, 32), (1, 40, 48)]
+    assert memory_at(both, requests, 510, pages=4, reserved=0)[1] == (1, 32, 32), "what is free"
+
+
+@pytest.mark.parametrize("setting", [(64, 20, 128), *random.Random(0).sample(list(places()), 3)])
+@pytest.mark.parametrize("name", [*RESERVING, "pages and chunks"])
+def test_the_memory_that_is_drawn_is_that_of_the_steps(setting, name):
+    """Rows between two moments are interpolated: on the average within 4 % of the pool."""
+    pages, every, prompt = setting
+    most = prompt + ANSWER
+    reserved = most if name in RESERVING else 0
+    policy = RESERVING[name](most) if reserved else continuous
+    requests = requests_at(every, prompt)
+    run = simulate(
+        policy, requests, pages=pages, page_size=PAGE_SIZE, reserved=reserved,
+        budget=WHOLE if reserved else BUDGET,
+    )  # fmt: skip
+    lane, used, held = condense(run), [], []
+    for step in run.steps:
+        t = round(1000 * (step.at + step.seconds)) - 1
+        here = memory_at(lane, requests, t, pages=pages, reserved=reserved)
+        used.append(sum(rows for _, rows, _ in here) - step.rows)
+        held.append(sum(room for *_, room in here) - step.room)
+    for wrong in (used, held):
+        assert np.mean(np.abs(wrong)) < 0.04 * pages * PAGE_SIZE
 
 
 @pytest.mark.parametrize("setting", [(64, 20, 128), *random.Random(0).sample(list(places()), 3)])
@@ -56,12 +99,15 @@ def test_the_record_is_what_the_policies_make(setting):
 
 
 def test_every_setting_is_recorded_and_nothing_is_held_beyond_the_pool():
-    for lane in ServerMemory().data["lanes"].values():
+    for name, lane in ServerMemory().data["lanes"].items():
         assert set(lane) == {key(*setting) for setting in places()}
-        for run in lane.values():
-            assert len(run["needed"]) == len(run["held"]) == BINS
-            pairs = zip(run["needed"], run["held"], strict=True)
-            assert all(0 <= needed <= held <= 100 for needed, held in pairs)
+        for pages, every, prompt in places():
+            run = lane[key(pages, every, prompt)]
+            requests, reserved = requests_at(every, prompt), (prompt + ANSWER) * (name in RESERVING)
+            assert all(len(spent) % 3 == 1 for spent in run["lanes"])
+            here = memory_at(run, requests, run["moment"], pages=pages, reserved=reserved)
+            assert len(here) >= run["most"]
+            assert sum(room for *_, room in here) <= pages * PAGE_SIZE
 
 
 def test_a_policy_of_ones_own_gets_a_lane(monkeypatch):
@@ -94,29 +140,35 @@ def test_bad_values_get_one_sentence(act, error, sentence):
         act()
 
 
+def told_by(page: Any) -> list[str]:
+    return page.locator(".fac-server-fact").all_text_contents()
+
+
 def facts_of(widget: ServerMemory) -> list[str]:
-    """Return what each lane should say beside its picture, lane after lane."""
+    """Return what each panel should say: how fast, and what is wasted."""
     return [
-        f"{run[name]:g}{unit} {what}"
+        text
         for run in widget.runs().values()
-        for name, unit, what in (FACTS[0], FACTS[2])
+        for text in (f"{run['speed']} tokens a second", f"{run['wasted']} %")
     ]
 
 
-def told_by(page: Any) -> list[str]:
-    texts = page.locator(".fac-server-fact").all_text_contents()
-    return [" ".join(pair) for pair in zip(texts[::2], texts[1::2], strict=True)]
+def says(page: Any, widget: ServerMemory) -> bool:
+    pairs = zip(told_by(page), facts_of(widget), strict=True)
+    return all(text.startswith(fact) for text, fact in pairs)
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [320, 480, 1280])
-def test_sliders_and_the_scale_choose_the_run(mount, check_page, width):
+def test_sliders_and_the_handle_choose_the_run_and_the_moment(mount, check_page, width):
     page = mount(ServerMemory(), width=width)
     check_page(page)
-    assert told_by(page) == facts_of(ServerMemory())
-    whole = "Pages and chunks: 3.4 × static batching's speed"
-    said = "Same memory, 3.4 × the speed" if width == 320 else whole
-    assert said in page.locator(".fac-stage").text_content()
+    assert says(page, ServerMemory())
+    told = page.locator(".fac-stage").text_content()
+    assert "3.4 × the tokens a second" in told
+    assert ("up to 11 at once, not 4" if width == 320 else "up to 11 requests at once, not 4") in (
+        told.replace("once,not", "once, not")
+    )
     page.get_by_text("more: ").click()
     rest = page.locator(".fac-server-rest tr").nth(1)
     assert rest.inner_text().split("\t") == ["static batching", "4.79 s", "4.8 ms", "0"]
@@ -126,112 +178,113 @@ def test_sliders_and_the_scale_choose_the_run(mount, check_page, width):
     box.fill("100")
     box.press("Enter")
     assert "One of 1024, 2048, 4096, 8192, please." in page.inner_text(".fac")
-    page.locator(".fac-knob").scroll_into_view_if_needed()
-    knob = page.locator(".fac-knob").bounding_box()
-    x, y = knob["x"] + knob["width"] / 2, knob["y"] + knob["height"] / 2
+    knob = page.locator(".fac-knob")
+    knob.scroll_into_view_if_needed()
+    at = page.evaluate("facModel.get('at')")
+    assert at == -1, "another setting has another moment"
+    begun = knob.bounding_box()
+    x, y = begun["x"] + begun["width"] / 2, begun["y"] + begun["height"] / 2
     page.mouse.move(x, y)
     page.mouse.down()
-    page.mouse.move(x, y - 24)  # a step up is a pool twice as large, and the handle is in the hand
-    assert page.evaluate("facModel.get('pages')") == 128
-    assert page.locator(".fac-knob").bounding_box()["y"] == pytest.approx(knob["y"] - 22.5, abs=1)
+    page.mouse.move(x + 60, y)  # the handle is in the hand
+    assert knob.bounding_box()["x"] == pytest.approx(begun["x"] + 60, abs=1)
     page.mouse.up()
-    assert page.locator(".fac-knob").bounding_box()["y"] == pytest.approx(knob["y"], abs=1)
-    assert told_by(page) == facts_of(ServerMemory(pages=128, every=40))
+    at = page.evaluate("facModel.get('at')")
+    knob.press("ArrowLeft")
+    assert 0 < page.evaluate("facModel.get('at')") < at
+    knob.press("Home")
+    assert page.evaluate("facModel.get('at')") == 0
+    assert knob.get_attribute("aria-valuetext") == "0.00 s"
+    assert says(page, ServerMemory(every=40))
     check_page(page)
 
 
 @pytest.mark.browser
-def test_a_lane_is_as_long_as_its_run_and_as_full_as_its_pool(mount):
+@pytest.mark.parametrize("width", [480, 1280])
+def test_a_request_is_a_lane_and_the_clock_is_the_same_in_all_panels(mount, width):
     widget = ServerMemory()
-    page = mount(widget, width=1280)
-    size = "ns => ns.map(n => n.getBBox()).map(b => [b.width, b.height])"
-    boxes = page.locator("path.fac-server-full").evaluate_all(size)
+    page = mount(widget, width=width)
     runs = list(widget.runs().values())
-    for run, (width, height) in zip(runs, boxes, strict=True):
-        assert width / boxes[0][0] == pytest.approx(run["seconds"] / runs[0]["seconds"], rel=0.01)
-        full = max(run["needed"]) / max(runs[0]["needed"])
-        assert height / boxes[0][1] == pytest.approx(full, rel=0.01)
+    box = "ns => ns.map(n => n.getBBox()).map(b => [b.x, b.x + b.width, b.height])"
+    waits, answers, panels = (
+        page.locator(f".fac-stage .fac-server-{kind}").evaluate_all(box)
+        for kind in ("wait", "answer", "panel")
+    )
+    second = (answers[0][1] - panels[0][0]) / runs[0]["seconds"]
+    for run, wait, answer, panel in zip(runs, waits, answers, panels, strict=True):
+        assert panel == panels[0], "one scale"
+        assert panel[2] % REQUESTS == 0, "a lane a request"
+        assert answer[1] - panel[0] == pytest.approx(run["seconds"] * second, abs=3)
+        assert wait[0] >= panel[0] - 0.1
+    ways = page.locator(".fac-stage .fac-server-prompt").evaluate_all(
+        "ns => ns.map(n => n.getAttribute('d').split('M').length - 1)"
+    )
+    spells = [sum(len(spent) // 3 for spent in run["lanes"]) for run in runs]
+    assert ways == spells, "one prompt for each time that a request is admitted"
+    thrown = page.locator(".fac-stage .fac-server-thrown").evaluate_all(
+        "ns => ns.map(n => (n.getAttribute('d').match(/M/g) ?? []).length)"
+    )
+    assert thrown == [run["out"] for run in runs]
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_needed_rows_are_not_in_flashs_colour_and_the_title_says_against_what(mount, width):
-    page = mount(ServerMemory(), width=width)
-    fill = page.locator("path.fac-server-full").first.evaluate("n => getComputedStyle(n).fill")
+def test_the_pool_shows_who_holds_how_much_and_the_numbers_stand_on_it(mount, width):
+    """The single message: the same memory, 2 or 4 in it, or 11."""
+    widget = ServerMemory()
+    page = mount(widget, width=width)
+    at = widget.runs()["pages and chunks"]["moment"]
+    area = """ns => ns.map((n) => { let sum = 0; const path = n.getAttribute('d') ?? '';
+      for (const [, w, h] of path.matchAll(/h([\\d.]+)v([\\d.]+)/g)) sum += w * h;
+      return sum; })"""
+    pool, used, empty = (
+        page.locator(f".fac-stage path.{name}").evaluate_all(area)
+        for name in ("fac-server-pool", "fac-server-used", "fac-waste")
+    )
+    counts = page.locator(".fac-server-count").all_text_contents()
+    for i, (name, run) in enumerate(widget.runs().items()):
+        most = 256 * (name in RESERVING)
+        here = memory_at(run, requests_at(20, 128), at, pages=64, reserved=most)
+        rows, room = sum(r for _, r, _ in here), sum(r for *_, r in here)
+        assert pool[i] == pytest.approx(pool[0], rel=0.01), "one scale"
+        assert used[i] / pool[i] == pytest.approx(rows / 1024, abs=0.01)
+        assert empty[i] / pool[i] == pytest.approx((room - rows) / 1024, abs=0.01)
+        assert counts[i] == f"{sum(r > 0 for _, r, _ in here)} served"
+    assert counts == ["2 served", "4 served", "11 served"]
+    assert "2 ended, 22 wait" in page.locator(".fac-stage").text_content(), "four seats, two in use"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.parametrize("settings", [{}, {"every": 5, "prompt": 896}, {"pages": 512, "every": 5}])
+def test_no_word_lies_on_another_and_no_rule_crosses_one(mount, width, settings):
+    page = mount(ServerMemory(**settings), width=width)
+    crossed = page.evaluate(
+        """() => { const box = (n) => n.getBoundingClientRect();
+        const all = [...document.querySelectorAll('.fac-stage text')];
+        const texts = all.filter((n) => n.textContent);
+        const over = (a, b) => a.left < b.right - 1 && b.left < a.right - 1
+          && a.top < b.bottom - 4 && b.top < a.bottom - 4;
+        const rules = [...document.querySelectorAll('.fac-server-now')];
+        const found = [];
+        texts.forEach((a, i) => {
+          const b = box(a);
+          if (b.left < 0 || b.right > innerWidth) found.push(a.textContent + ' is cut');
+          for (const o of texts.slice(i + 1)) {
+            if (over(b, box(o))) found.push(a.textContent + ' / ' + o.textContent);
+          }
+          if (rules.some((rule) => over(b, box(rule)))) found.push(a.textContent + ' is crossed');
+        });
+        return found; }"""
+    )
+    assert crossed == []
+
+
+@pytest.mark.browser
+def test_used_rows_are_not_in_flashs_colour(mount):
+    page = mount(ServerMemory(), width=1280)
+    fill = page.locator("path.fac-server-used").first.evaluate("n => getComputedStyle(n).fill")
     named = page.locator(".fac").evaluate(
         "n => { n.style.fill = 'var(--fac-flash)'; return getComputedStyle(n).fill; }"
     )
     assert fill != named
-    title = page.locator(".fac-stage text").first
-    assert "static batching" in title.text_content()
-    assert title.bounding_box()["width"] < width
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("width", [480, 1280])
-def test_an_area_says_on_itself_what_it_is_and_the_handle_how_much(mount, width):
-    page = mount(ServerMemory(), width=width)
-    said = page.locator(".fac-stage text").all_text_contents()
-    assert {"held, but empty", "↓ rows that are needed"} <= set(said)
-    first = page.locator(".fac-server-held").first.bounding_box()
-    for name in ("held, but empty", "↓ rows that are needed"):
-        box = page.locator(".fac-stage text", has_text=name).bounding_box()
-        assert first["y"] < box["y"] < first["y"] + first["height"], "both where they are first met"
-    assert any("with 9 % of the held rows empty, not 81 %" in text for text in said)
-    assert page.get_by_text("held, but empty").locator("visible=true").count() == 1, (
-        "no key repeats it"
-    )
-    assert any("1024 rows, drag" in text for text in said)
-    assert " speed" in page.locator(".fac-stage text").first.text_content()
-    assert sum("all 60 answered after" in text for text in said) == 3, "one wording"
-    inside = page.evaluate(
-        """() => { const chips = [...document.querySelectorAll('.fac-chip:is(rect)')];
-        const lanes = [...document.querySelectorAll('.fac-server-held')];
-        const box = (n) => n.getBoundingClientRect();
-        return chips.map((c) => lanes.some((l) => box(l).left <= box(c).left &&
-          box(c).right <= box(l).right && box(l).top <= box(c).top &&
-          box(c).bottom <= box(l).bottom)); }"""
-    )
-    assert inside == [True] * 3, "and how the first coach left"
-
-
-def test_the_queue_is_an_average_and_the_last_request_is_traced():
-    """Two wait for a quarter of the time; the last comes at 1, is served at 3 and done at 4."""
-    run = Run((step(0, 1, 9, 9, waiting=2), step(1, 3, 9, 9)), {0: 3.0}, 4.0, (1.0, 3.0, 4.0))
-    lane = condense(run, 9)
-    assert lane["waiting"] == [2] * (BINS // 4) + [0] * (3 * BINS // 4)
-    assert (lane["last"], lane["aboard"]) == ([1.0, 3.0, 4.0], 1)
-    lanes = ServerMemory().runs().values()
-    assert len({run["last"][0] for run in lanes}) == 1, "the same requests in every lane"
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("width", [480, 1280])
-def test_the_last_request_is_marked_and_traced_through_all_lanes(mount, width):
-    """Why a lane is long was not seen: seats are held, and people wait."""
-    widget = ServerMemory()
-    page = mount(widget, width=width)
-    runs = list(widget.runs().values())
-    came = runs[0]["last"][0]
-    text = page.locator(".fac-stage").text_content()
-    assert f"last request comes, {came:.2f} s" in text
-    assert "left with 1 aboard" in text
-    assert all(f"{max(run['waiting'])} wait" in text for run in runs)
-    box = (
-        "n => { const b = n.getBBox(); return {x: b.x, y: b.y, width: b.width, height: b.height}; }"
-    )
-    floor = page.locator("path.fac-server-full").first.evaluate(box)
-    second = floor["width"] / runs[0]["seconds"]
-    mark = page.locator(".fac-server-came").evaluate(box)
-    assert mark["x"] - floor["x"] == pytest.approx(came * second, abs=1)
-    last = page.locator("path.fac-server-queue").last.evaluate(box)
-    assert mark["y"] <= floor["y"]
-    assert mark["y"] + mark["height"] > last["y"] + last["height"], "through all lanes"
-    waits = page.locator(".fac-server-waits").evaluate_all("ns => ns.map(n => n.getBBox().width)")
-    for run, wide in zip(runs, waits, strict=True):
-        assert wide == pytest.approx((run["last"][1] - run["last"][0]) * second, abs=1)
-    tall = page.locator("path.fac-server-queue").evaluate_all(
-        "ns => ns.map(n => n.getBBox().height)"
-    )
-    most = [max(run["waiting"]) for run in runs]
-    assert [high / tall[0] for high in tall] == pytest.approx([m / most[0] for m in most], abs=0.02)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -266,3 +267,88 @@ def test_a_title_breaks_no_number_from_its_unit(mount):
         held = page.locator(".fac-unbroken")
         assert {"A100-80", "161 KiB", "128 rows"} <= set(held.all_inner_texts())
         assert held.evaluate_all("ns => ns.every((n) => n.getClientRects().length === 1)")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280, 1920])
+def test_each_limit_stands_on_the_axis_of_the_reads_at_the_largest_tile_that_fits(mount, width):
+    """What a limit costs in reads was in a table under a fold."""
+    budget = SramBudget()
+    page = mount(budget, width=width, reduced=True)
+    bar = page.locator(".fac-sram-read").first.evaluate("n => n.getBBox().width")
+    each = bar / budget.rereads()
+    want = {name: budget.rereads(budget.largest_tile(name)) for name in SHOWN_GPUS}
+    assert want == {"T4": 171, "L4": 103, "A100-80": 64, "H100": 52, "B200": 52}
+    marks = page.locator(".fac-sram-least").evaluate_all(
+        "ns => ns.map((n) => n.getBBox()).map((b) => b.x + b.width / 2 - 1)"
+    )
+    assert [x / each for x in marks] == pytest.approx([52, 64, 103], abs=0.5)
+    said = page.locator(".fac-stage text").all_text_contents()
+    rows = {name: f", {budget.largest_tile(name)} rows" * (width > 480) for name in want}
+    for names, gpu in (("H100, B200", "H100"), ("A100-80", "A100-80"), ("L4", "L4")):
+        assert said[said.index(names) + 1] == f"{want[gpu]} times{rows[gpu]}"
+    off = said[said.index("T4") + 1]
+    assert off == f"171{' times' * (width > 480)} →", "past the end of the axis"
+    boxes = [one.bounding_box() for one in page.locator(".fac-stage text").all()]
+    below = [
+        b for b in boxes if b and b["y"] > page.locator(".fac-sram-read").first.bounding_box()["y"]
+    ]
+    for a, b in itertools.combinations(below, 2):
+        assert (
+            a["x"] + a["width"] <= b["x"] + 1
+            or b["x"] + b["width"] <= a["x"] + 1
+            or a["y"] + a["height"] <= b["y"] + 10  # strokes, and lines of one mark
+            or b["y"] + b["height"] <= a["y"] + 10
+        )
+    assert max(b["x"] + b["width"] for b in below) <= width
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_what_is_outside_says_how_much_of_it_and_what_the_limit_costs(mount, width):
+    """Two hatched matrices with their whole sizes: what spills, and how much, was a sum to do."""
+    budget = SramBudget(block_q=256, block_k=256, d=128)
+    page = mount(budget, width=width, reduced=True)
+    shared, limit = budget.buffer_bytes(), GPUS["B200"].shared_bytes
+    inside = limit - sum(shared[name] for name in "QKV")
+    out = {"S": shared["S"] - inside, "O": shared["O"]}
+    said = page.locator(".fac-stage text").all_text_contents()
+    s, o = (f"{n / 1024:g}" for n in out.values())
+    if width == 480:
+        assert {f"{s} out", f"{o} out"} <= set(said)
+    else:
+        assert {f"S {s} of 128 KiB outside", f"O {o} KiB outside"} <= set(said)
+    wall = page.locator(".fac-sram-last").bounding_box()
+    block = page.locator(".fac-sram-spill").bounding_box()
+    assert wall["height"] > block["height"], "one wall goes through"
+    assert wall["x"] + wall["width"] / 2 == pytest.approx(block["x"] + 1, abs=2)
+    best = budget.rereads(budget.largest_tile("B200"))
+    assert f"would be read {budget.rereads()} times" in page.text_content(".fac-stage")
+    assert any(f"+ {best - budget.rereads()}" in text for text in said)
+    of_reads = "ns => ns.map((n) => n.getBBox().width)"
+    (read, _), (cost, _) = (
+        page.locator(f".fac-sram-{what}").evaluate_all(of_reads) for what in ("read", "cost")
+    )
+    assert cost / read == pytest.approx((best - budget.rereads()) / budget.rereads(), rel=0.01)
+    page.get_by_label("B_q").first.press("ArrowLeft")
+    page.get_by_label("B_k").first.press("ArrowLeft")
+    page.wait_for_function("!document.querySelector('.fac-sram-cost, .fac-sram-last')")
+    assert "are read 64 times" in page.text_content(".fac-stage")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_no_words_lie_on_words_whatever_fits(mount, width):
+    """With B_q = 512 the note on m and l lay on a handle's name; four limits shared one end."""
+    overlaps = """() => { const of = [...document.querySelectorAll('.fac-stage text')]
+      .filter((t) => t.textContent.trim()).map((t) => [t.textContent, t.getBoundingClientRect()]);
+      return of.flatMap(([a, p], i) => of.slice(i + 1).filter(([, q]) => p.left < q.right - 5 &&
+        q.left < p.right - 5 && p.top < q.bottom - 10 && q.top < p.bottom - 10)
+        .map(([b]) => [a, b])); }"""
+    for sizes in (
+        {"block_q": 512, "block_k": 64, "n": 1024, "d": 256},
+        {"buffers": "kernel", "stages": 4},
+        {"block_q": 64, "block_k": 64, "n": 2048, "d": 64},
+    ):
+        page = mount(SramBudget(**sizes), width=width, reduced=True, again=True)
+        assert page.evaluate(overlaps) == [], sizes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -157,7 +158,7 @@ def test_tiles_count_what_is_read_and_a_click_jumps_to_a_cell(mount):
     """Each K tile says how often it was read; the cell that is clicked is the one at work."""
     schedule = TileSchedule(mask="causal")
     page = mount(schedule, width=1280, reduced=True)
-    counts = page.locator("[data-fac-part=schedule-grid] .fac-t-small").filter(has_text="×")
+    counts = page.locator("[data-fac-part=schedule-grid] .fac-tile-said").filter(has_text="×")
     assert counts.count() == 0
     page.locator(".fac-cell[data-at='6']").click()
     assert page.evaluate("facModel.get('step')") == 6
@@ -312,7 +313,8 @@ def test_its_question_has_a_place_for_a_guess(mount, check_page, width):
     page.evaluate("facModel.set('step', 16)")
     assert page.locator(".fac-knob-guess").count() == 0, "it is kept"
     assert page.locator(".fac-tile-guess").count() == 1
-    assert "is read 4 times; you guessed 3" in page.inner_text(".fac-finding")
+    assert page.inner_text(".fac-finding") == "Each row of K and V is read 4 times"
+    assert "you: 3 ×" in page.locator(".fac-stage text").all_text_contents(), "once, on the axis"
     page.evaluate("facModel.set('schedule', 'naive')")
     assert page.locator(".fac-tile-guess").count() == 0, "that question is another"
 
@@ -385,7 +387,38 @@ def test_a_bar_has_a_cell_for_each_time_that_a_tile_was_read(mount, width):
     apart = page.locator(".fac-tile-apart").evaluate_all("ns => ns.map(n => n.getAttribute('d'))")
     assert [d.count("M") for d in again] == [2 + 1] * 2
     assert [d.count("M") for d in apart] == [2] * 2
-    text = page.locator(".fac").text_content()
-    assert ("K0 ×3" in text) == (width == 1280)
+    bars = page.locator(".fac-tile-again, .fac-tile-once").evaluate_all(
+        "ns => ns.map(n => n.getBoundingClientRect()).map(b => [b.left, b.right, b.top, b.bottom])"
+    )
+    for text in page.locator(".fac-stage text").filter(has_text=re.compile(r"\d")).all():
+        box = text.bounding_box()
+        low, high = box["y"] + 4, box["y"] + box["height"] - 4
+        for left, right, top, bottom in bars:  # lines struck the counts that stood there
+            across = box["x"] < right and left < box["x"] + box["width"]
+            assert not (across and low < bottom and top < high), text.text_content()
+    reads = page.locator("[data-fac-part=schedule-grid] text.fac-t-name.fac-tile-said")
+    assert reads.all_text_contents() == ["read ×3", "×2", "×1", "×3", "×2", "×1"], "on the tiles"
     page.evaluate("facModel.set('heads', 2)")
     assert page.locator(".fac-tile-again").first.get_attribute("d") == ""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_way_of_each_program_is_an_arrow_dark_as_far_as_it_came(mount, width):
+    """In what order tiles are computed stood in small numbers alone."""
+    page = mount(TileSchedule(mask="causal", step=5), width=width, reduced=True)
+    grid = page.locator("[data-fac-part=schedule-grid]")
+    ways = ["path.fac-tile-walk:not(.fac-tile-coming)", "path.fac-tile-walk.fac-tile-coming"]
+    ends = [
+        [[float(x) for x in way] for way in re.findall(r"M([\d.]+) [\d.]+H([\d.]+)", path)]
+        for path in (grid.locator(way).get_attribute("d") for way in ways)
+    ]
+    assert [len(path) for path in ends] == [2, 2], "two rows begun, the second half; one to come"
+    gone, coming = ends
+    assert gone[1][1] == coming[0][0], "one arrow"
+    cells = grid.locator(".fac-cell.fac-now").evaluate(
+        "n => [n.x.baseVal.value, n.width.baseVal.value]"
+    )
+    assert gone[1][1] == pytest.approx(cells[0] + cells[1] / 2, abs=1.5), "it has come to this tile"
+    number = grid.locator("text.fac-tile-large").first
+    assert float(number.evaluate("n => parseFloat(getComputedStyle(n).fontSize)")) > 18

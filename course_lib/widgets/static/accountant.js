@@ -54,6 +54,14 @@ export function placed(trips) {
   });
 }
 
+/** The same in one row, every square and pile `n` tall, so that what is longer is more; the strips behind them. */
+function inRow(trips, n) {
+  let x = 0, y = 0;
+  const high = trips.map((trip) => (trip.kind === "strip" ? trip : { ...trip, x: (x += (trip.wide * trip.tall) / n) - (trip.wide * trip.tall) / n, y: 0, wide: (trip.wide * trip.tall) / n, tall: n }));
+  const lying = trips.some((trip) => trip.kind === "strip" && trip.wide > trip.tall);
+  return high.map((trip) => (trip.kind !== "strip" ? trip : lying ? { ...trip, x, y: (y += trip.tall) - trip.tall } : { ...trip, x: (x += trip.wide) - trip.wide, y: 0 }));
+}
+
 /** The least seconds of overhead, traffic and arithmetic; the largest sets the pace. */
 export function pace(flops, bytes, launches, chip, launchSeconds) {
   const times = { overhead: launches * launchSeconds, traffic: bytes / (chip.hbm_gb_per_s * 1e9), arithmetic: flops / (chip.tflops_half * 1e12) };
@@ -105,6 +113,8 @@ const LETTER = 14; // pixels: from this width on a strip has its letter under it
 const RING = 26; // pixels: on a smaller S the handle would hide it
 const LIST = 5; // lines: so tall are strips with their letters beside them
 const NARROW = 110; // pixels: a lane is not narrower
+const ROWS = [400, 600], BESIDE = 116; // widths at which a lane is a row, and the pixels of its name beside it
+const ZOOMS = [5, 10, 20, 50, 100, 200, 500, 1000]; // of what is too small to be seen on the axis of time
 const thousands = (n) => (n >= 65536 && n % 1024 === 0 ? `${n / 1024}k` : `${n}`); // as the plot over N has them
 const plainly = (label) => label.replace(/ \(.*/, "");
 const LIMITS = { overhead: "launches set", traffic: "traffic sets", arithmetic: "arithmetic sets" };
@@ -283,10 +293,10 @@ function render({ model, el }) {
    */
   function drawClock(paces, values, alike, tall) {
     const rows = lanes.map((l, i) => ({ l, ...paces[i], launched: paces[i].overhead > paces[i].arithmetic })).filter((_, i) => !alike || i !== 1), roomy = tall / rows.length > 70 && width() > 700;
-    const size = get("presenter") ? 19 : roomy ? 15 : 13, narrow = width() < 700, waits = rows.filter((row) => row.launched).length, lined = waits < rows.length; // else launches stand in for arithmetic, whose time is said once
+    const size = get("presenter") ? 19 : (roomy ? 15 : 13) * grown(), narrow = width() < 700, waits = rows.filter((row) => row.launched).length, lined = waits < rows.length; // else launches stand in for arithmetic, whose time is said once
     const most = Math.max(...rows.map((row) => row[row.limit])), chip = get("gpu"), layers = get("layers"), { arithmetic } = rows[0];
     const left = Math.max(...lanes.map((l) => wide(plainly(l.model.label), size))) + 10, scale = (width() - left - wide("3 launches: 15 µs", size)) / most, line = left + arithmetic * scale;
-    const head = ((narrow ? 3.1 : 1.8) + (lined ? 1.4 : 0)) * size, each = (tall - head) / rows.length, high = Math.min(each / 2 - 3, 0.38 * each, 2.2 * size);
+    const head = ((narrow ? 3.1 : 1.8) + (lined ? 1.4 : 0)) * size, each = (tall - head) / rows.length, tiny = rows.map((row) => row.traffic * scale).filter((long) => long < 1.6 * size), largest = Math.max(0, ...tiny), zoom = tiny.length ? ZOOMS.find((times) => times * Math.min(...tiny) >= 4.4 * size) : 0, high = Math.min(each / 2 - 3, 0.38 * each, 2.2 * size);
     renew(clock, { height: tall, "font-size": `${size}px`, "aria-label": `Least time on ${chip}. ${rows.map((row) => `${row.l.label.textContent}: ${milliseconds(1000 * row[row.limit])}, set by ${row.limit === "overhead" ? "launches" : row.limit}`).join("; ")}.` });
     clocked((add) => {
       const told = (s_) => (most >= 1e-3 && s_ < 1e-4 && s_ >= 1e-5 ? `${short(1000 * s_, 3)} ms` : milliseconds(1000 * s_)), each_ = milliseconds(1000 * data.launch_s); // beside milliseconds in their unit
@@ -299,8 +309,10 @@ function render({ model, el }) {
         const top = row.launched ? y + high + 1 : y + 0.14 * each, thick = row.launched ? high : Math.min(0.66 * each, 2.2 * size);
         add(`${name} name`, "text", { class: "fac-clock-name", x: 0, y: y + (row.launched ? high : 0.14 * each + thick / 2) + 0.35 * size }, l.label.textContent);
         if (row.launched) for (let k = 0; k < segments; k += 1) add(`${name} other ${k}`, "rect", { class: "fac-clock-other fac-launch", x: left + 1 + k * w, y, width: Math.max(0.5, w - (k < segments - 1 ? Math.min(3, w / 4) : 0)), height: high });
+        if (lined && row.limit === "arithmetic") add(`${name} box`, "path", { class: "fac-clock-other fac-launch", d: `M${left + 1} ${top - 1}H${line}v${thick + 2}H${left + 1}` }); // the least that it takes
         let x = left + 1;
-        for (const { tensor, seconds } of spent(l.model, values, row.traffic)) {
+        const inBytes = spent(l.model, values, row.traffic);
+        for (const { tensor, seconds } of inBytes) {
           const wide_ = seconds * scale, letter = data.scores[tensor] ?? tensor.toUpperCase(), key = `${name} bytes ${l.model.name} ${x}`;
           add(key, "rect", { class: `fac-clock-bytes fac-fill-${data.scores[tensor] ? "s" : tensor}`, x, y: top, width: wide_, height: thick });
           if (wide_ > wide(letter, size) + 8 && thick > size) add(`${key} says`, "text", { class: "fac-clock-letter", x: x + wide_ / 2, y: top + thick / 2 + 0.35 * size }, letter);
@@ -309,6 +321,17 @@ function render({ model, el }) {
         if (row.launched) add(`${name} says other`, "text", { class: row.limit === "overhead" ? "fac-clock-longest" : "fac-clock-says", x: left + row.overhead * scale + 6, y: y + high / 2 + 0.35 * size }, `${count} launch${count > 1 ? "es" : ""}: ${told(row.overhead)}`);
         const text = `bytes: ${told(row.traffic)}${row.limit === "arithmetic" && !narrow && line + wide("bytes: 0.0801 ms; arithmetic takes longer", size) < width() ? "; arithmetic takes longer" : ""}`, ends = left + row.traffic * scale + 6, crossed = lined && ends < line + 6 && ends + wide(text, size) > line;
         add(`${name} says bytes`, "text", { class: row.limit === "traffic" ? "fac-clock-longest" : "fac-clock-says", x: crossed ? line + 6 : ends, y: top + thick / 2 + 0.35 * size }, text);
+        // What is too small to be seen, once more: enlarged alike in all rows
+        const told_ = (crossed ? line + 6 : ends) + 0.92 * wide(text, size) + 0.8 * size, much = [`enlarged ${zoom} ×`, `${zoom} ×`].find((words_) => told_ + wide(words_, 0.92 * size) + largest * zoom < width() - 4);
+        if (!zoom || row.traffic * scale > 1.6 * size || !much) return;
+        let at = told_ + 0.92 * wide(much, size) + 0.4 * size;
+        add(`${name} enlarged says`, "text", { class: "fac-clock-says", x: told_, y: top + thick / 2 + 0.35 * size }, much);
+        for (const { tensor, seconds } of inBytes) {
+          const long = seconds * scale * zoom, letter = data.scores[tensor] ?? tensor.toUpperCase(), high_ = Math.max(thick, 1.1 * size), y_ = top + (thick - high_) / 2;
+          add(`${name} enlarged ${at}`, "path", { class: `fac-clock-bytes fac-fill-${data.scores[tensor] ? "s" : tensor}`, d: `M${at} ${y_}h${long}v${high_}h${-long}z` });
+          if (long > wide(letter, size) + 2) add(`${name} enlarged ${at} says`, "text", { class: "fac-clock-letter", x: at + long / 2, y: y_ + high_ / 2 + 0.35 * size }, letter);
+          at += long;
+        }
       });
       add("zero", "path", { class: "fac-axis-line", d: `M${left} ${head - 3}V${tall - 2}` });
       if (!lined) return;
@@ -327,27 +350,32 @@ function render({ model, el }) {
   // Areas: in numbers of one query head, so that S is N wide whatever d and dtype are
   const extent = (trips, way) => Math.max(...trips.map((t) => (way === "x" ? t.x + t.wide : t.y + t.tall)));
 
+  /** How much larger than at a desk all is. */
+  const grown = () => (get("presenter") ? 1 : typeSize(model) / 15);
+
   function drawAreas(shape, values, alike) {
-    const seen = lanes.filter((_, i) => !alike || i !== 1), extras = shown.extras.length, big = get("presenter"), line = big ? 23 : 16, letter_ = big ? 10 : 7, whole = width();
-    const most = Math.max(2, Math.floor(whole / (big ? 260 : NARROW))), gap = whole < 600 ? 12 : 18, rowsOf = Math.ceil((lanes.length + extras) / most);
-    const [all, across] = [lanes, seen].map((some) => Math.ceil((some.length + extras) / rowsOf)); // in rows of equal length, as many with a lane less
-    const [usual, column] = [all, across].map((many) => (whole - (many - 1) * gap) / many), narrow = usual < 200;
+    const seen = lanes.filter((_, i) => !alike || i !== 1), extras = shown.extras.length, big = get("presenter"), z = grown(), line = big ? 23 : 16 * z, letter_ = big ? 10 : 7 * z, whole = width(), flat = whole >= ROWS[0] && whole < ROWS[1], smaller = SMALL * (big ? 1.4 : z);
+    const most = Math.max(2, Math.floor(whole / (big ? 260 : NARROW))), gap = whole < 600 ? 12 : 18, rowsOf = flat ? lanes.length + extras : Math.ceil((lanes.length + extras) / most);
+    const [all, across] = [lanes, seen].map((some) => (flat ? 1 : Math.ceil((some.length + extras) / rowsOf))); // in rows of equal length, as many with a lane less
+    const [usual, column] = [all, across].map((many) => (flat ? whole - BESIDE : (whole - (many - 1) * gap) / many)), narrow = flat || usual < 200;
     stage.style.gridTemplateColumns = `repeat(${across}, minmax(0, 1fr))`;
     stage.style.columnGap = `${gap}px`;
     stage.classList.toggle("fac-narrow", narrow);
+    stage.classList.toggle("fac-rows", flat);
     words.style.minHeight = whole < 1000 ? "2.5em" : ""; // two lines, whatever is said
     // The scale holds from one power of two to the next: between them S itself grows.
     const room = symbols(shapeAt(2 ** Math.ceil(Math.log2(shape.n))));
     const rooms = seen.map((l) => trips(l, room)), longest = lanes.map((l) => trips(l, symbols(shapeAt(data.limits.n))));
     const tallest = (found) => Math.max(...found.map((trips) => extent(trips, "y")));
-    const fitted = (found, column) => Math.min((column - (narrow ? 1.3 : 1.5) * line) / Math.max(...found.map((t) => extent(t, "x"))), (big ? 354 : 330) / tallest(found));
+    const fitted = (found, column) => Math.min((column - (narrow ? 1.3 : 1.5) * line) / Math.max(...found.map((t) => extent(t, "x"))), (big ? 354 : 330 * z) / tallest(found));
     const least = fitted(longest, usual), scale = Math.min(fitted(rooms, column), alike ? (least * tallest(longest)) / tallest(rooms) : Infinity); // as tall for every N: what is below stays where it is
     const px = (x) => x * scale;
-    const below = (l, at) => (l === handled && px(at.N_q) < (big ? 2.8 : 2) * SMALL && !(narrow && px(at.N_q) >= RING) ? (narrow ? 3.4 : 2.2) : lying(at) ? 0.4 : 1.4) * line + (l === lanes[0] ? 1.5 * line : 0); // words below a small S, the ruler below the first
-    const talls = rooms.map((found, i) => px(extent(found, "y")) + below(seen[i], room));
-    const kept = longest.map((found, i) => least * extent(found, "y") + (lanes[i] === handled && narrow ? 3.4 : 1.4) * line + (i ? 0 : 1.5 * line));
+    const below = (l, at) => (l === handled && px(at.N_q) < 2 * smaller && !(narrow && px(at.N_q) >= RING) ? (narrow ? 3.4 : 2.2) : lying(at) ? 0.4 : !flat ? 1.4 : l === handled || px(at.d) >= LETTER ? 1.2 : 0.2) * line + (l === lanes[0] ? 1.5 * line : 0); // words below a small S, the ruler below the first
+    const kept = longest.map((found, i) => least * extent(found, "y") + (flat ? (lanes[i] === handled || !i ? 1.2 : 0.2) : lanes[i] === handled && narrow ? 3.4 : 1.4) * line + (i ? 0 : 1.5 * line));
+    const talls = rooms.map((found, i) => Math.max(px(extent(found, "y")) + below(seen[i], room), flat ? kept[lanes.indexOf(seen[i])] : 0)); // no row moves under the hand
+    if (flat) shown.extras.forEach(() => [kept, talls].forEach((found) => found.push(kept[0])));
     const rowOf = (found, i, many) => Math.ceil(Math.max(64, ...found.slice(i - (i % many), i - (i % many) + many))); // of its row
-    const sum = (found, many) => found.reduce((all, _, i) => all + (i % many ? 0 : rowOf(found, i, many)), 0), free = sum(kept, all) - sum(talls, across); // the clock's
+    const sum = (found, many) => found.reduce((all, _, i) => all + (i % many ? 0 : rowOf(found, i, many)), 0), free = sum(kept, all) - sum(talls, across) + (flat ? 16 * (lanes.length - seen.length) : 0); // the clock's; a row has a gap and margins
     const tallOf = (i) => rowOf(talls, i, across);
     const bound = lanes.find((l) => l.never);
     seen.forEach((l, number) => {
@@ -364,17 +392,22 @@ function render({ model, el }) {
     /** How much the least is, in words at its strips, and how often it lies in one square: 4 × 16 and 1 are 65. */
     function tell(l, trips) {
       const end = px(extent(trips, "x")), strips = bound && trips.every((at) => px(at.wide) < LETTER), room = column - end - 1.4 * line, list = px(trips[0].tall) > LIST * line, close = lettersOf(trips) < line, times = bound ? (shape.n * shape.n) / areas(bound.model, values).reduce((sum, at) => sum + at.wide * at.tall, 0) : 0;
-      if (l.whole) write(l.whole, strips && !close ? (room > 8.5 * line ? "← all of it: 1 ×" : "← 1 ×") : "");
-      if (l.whole) renew(l.whole, { x: end + 5, y: list ? 4.9 * line : px(trips[0].tall) / 2 + 5 });
+      if (l.whole) write(l.whole, strips && (flat || !close) ? (room > 8.5 * line ? "← all of it: 1 ×" : "← 1 ×") : "");
+      if (l.whole) renew(l.whole, { x: end + (flat ? 1.3 * line : 5), y: list ? 4.9 * line : px(trips[0].tall) / 2 + 5 });
       const second = trips.filter((at) => at.kind === "square")[1], fits = second && times >= 2 && second.tall === second.wide; // on the first lies the handle
       const says = fits ? [`${short(times, 3)} × the strips`, `${short(times, 3)} × strips`, `${short(times, 3)} ×`].find((text) => letter_ * text.length < px(second.wide) - 3) ?? "" : "";
-      const pair = narrow && second && !inside(second) && px(second.wide) > 2 * line; // the columns have their names below them
+      if (flat) aside(l, column - end - 1.4 * line - (l.whole?.textContent ? 7.6 * line : 0));
+      const pair = narrow && !flat && second && !inside(second) && px(second.wide) > 2 * line; // the columns have their names below them
       write(l.counted, pair ? "write | read" : second && inside(second) ? says : "");
       if (second) renew(l.counted, pair ? { style: "font-size:12px;fill:var(--fac-ink);stroke:none", x: px(second.x) + 2, y: px(extent(trips.filter((at) => at.kind === "square"), "y")) + 0.85 * line } : { style: "", x: px(second.x + second.wide / 2), y: px(second.y + second.tall / 2) + 5 + 1.1 * line });
     }
+    /** What decides of a row, behind it where it has room. */
+    function aside({ says }, room) {
+      renew(says, { style: room < 84 ? "display:none" : `width:${Math.round(room)}px` });
+    }
     /** A lane's trips; the lower bound leaves the place where the others have S, unless S is small beside them. */
     function trips(l, at) {
-      const found = placed(areas(l.model, at));
+      const found = flat ? inRow(areas(l.model, at), at.N_q) : placed(areas(l.model, at));
       return l.never && extent(found, "x") <= 2 * at.N_q ? found.map((trip) => ({ ...trip, x: trip.x + at.N_q })) : found;
     }
     /** From one letter to the next in the list beside the strips, in pixels. */
@@ -389,7 +422,7 @@ function render({ model, el }) {
         const w = px(at.wide), letter = l.trips[i].letter, lies = lying(values), high = lies ? px(at.tall) : step, under = w >= LETTER && !lies;
         if (!letter) return;
         const place = under ? { x: px(at.x) + w / 2, y: px(at.tall) + line - 1 } : { x: end + 5, y: lies ? px(at.y + at.tall / 2) + 0.36 * Math.min(13, high + 1) : 0.75 * high + high * listed++ };
-        const shows = !inside(at) && (under ? px(at.tall) >= 0.8 * line : high > 8);
+        const shows = !inside(at) && !twice(at) && (under ? px(at.tall) >= 0.8 * line : high > 8);
         renew(letter, { ...place, style: `text-anchor:${under ? "middle" : "start"}${!under && high < line ? `;font-size:${Math.min(13, high + 1)}px;stroke-width:2px` : ""}`, visibility: shows ? "visible" : "hidden" });
       });
     }
@@ -401,44 +434,52 @@ function render({ model, el }) {
       if (!score || px(at.tall) <= 17) return 0;
       return [1, 2].find((many) => many * px(at.wide) > 7.5 * score.length) ?? 0;
     }
+    /** Whether a tile's name stands in it, in two lines. */
+    function twice(at) {
+      return flat && !inside(at) && px(at.wide) > 43 && px(at.tall) > 40;
+    }
     function inside(at) {
       return px(at.wide) > 12 * letter_ && px(at.tall) > 20;
     }
     function place({ rect, score, says }, at) {
       const w = px(at.wide), t = px(at.tall), named = inside(at), again = at.kind === "pile" && values.K_rows > shape.n;
       const key = [at.x, at.y, at.wide, at.tall].map((x) => px(x).toFixed(3)).join();
-      const how = at.direction === "read" ? "read" : "write", full = `${how} ${score ?? at.tensor.toUpperCase()}${again && px(at.wide) > 14 * letter_ ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`;
-      const tiles = named ? 1 : fitting(at, score), alone = tiles < 2 || at.x > 0; // of a pair the second, which lies on the first, has the letter for both
-      write(says, named ? full : (score ?? ""));
+      const how = at.direction === "read" ? "read" : "write", full = `${how} ${score ?? at.tensor.toUpperCase()}${again && (flat || px(at.wide) > 14 * letter_) ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`;
+      const two = twice(at), lines = [how, full.slice(how.length + 1)]; // in two lines
+      const tiles = named || two ? 1 : fitting(at, score), alone = tiles < 2 || at.x > 0; // of a pair the second, which lies on the first, has the letter for both
+      if (!two) write(says, named ? full : (score ?? ""));
+      else if (says.textContent !== lines.join("")) says.replaceChildren(...lines.map((text, i) => s("tspan", { dy: i ? "1.1em" : "-0.45em" }, text)));
       if (rect.facDrawn === key) return; // a change of scale often leaves it
       rect.facDrawn = key;
       renew(rect, { x: px(at.x), y: px(at.y), width: w, height: t, "stroke-width": w < 4 || tiles > 1 ? 0 : 0.5 }); // no seam through a name
       says.setAttribute("visibility", tiles && alone ? "visible" : "hidden");
       // a plate behind the words is for what runs through a tile: a low one has no room for it
-      const plate = tiles > 1 ? 5 : named && t > 30 ? 9 : 0, size = named || !tiles ? "" : `font-size:${Math.min(big ? 19 : 13, (tiles * w) / (0.7 * says.textContent.length))}px;`;
+      const plate = tiles > 1 ? 5 : named && t > 30 ? 9 : 0, size = named || !tiles ? "" : `font-size:${Math.min(big ? 19 : 13 * z, two ? 12 : (tiles * w) / (0.7 * says.textContent.length))}px;`;
+      if (two) for (const row of says.children) renew(row, { x: px(at.x) + w / 2 });
       if (tiles) renew(says, { style: `${size}stroke-width:${plate}px`, x: px(at.x) + (tiles < 2 ? w / 2 : 0), y: px(at.y) + t / 2 + 5 });
     }
     // The handle is on S's corner, or below what lies there where it would hide S; its words lie on a large S, above it on a phone, else below.
-    const laid = trips(handled, values), corner = px(shape.n), small = corner < (big ? 1.4 : 1) * SMALL, hung = corner < RING, above = small && narrow && !hung && wide(handled.says.textContent, 0.88 * line) < column + gap;
+    const laid = trips(handled, values), corner = px(shape.n), small = corner < smaller, hung = corner < RING, above = small && narrow && !flat && !hung && wide(handled.says.textContent, 0.88 * line) < column + gap;
     const squares = px(extent(laid.filter((at) => at.kind !== "strip"), "y")), pocket = small && !hung && !narrow && px(extent(laid, "y")) > squares + 1.5 * line; // between the squares and the strips that lie
     const hangs = (pocket ? squares : px(extent(laid, "y"))) + 0.9 * line, held = { cx: corner, cy: hung ? hangs : corner };
     renew(around, { width: corner, height: corner });
-    renew(lead, { d: small && !above ? `M${corner} ${hung ? corner : corner + 8}V${hangs - (hung ? 0 : 0.5 * line)}` : "" });
-    const said = handleSays(handled.svg, "n", pocket ? px(Math.min(...laid.filter((at) => at.kind === "strip").map((at) => at.x))) : small ? 1e3 : ((corner - 24) * 7) / letter_, `N = ${thousands(shape.n)}`, `N ${thousands(shape.n)}`), long_ = 0.9 * wide(said, big ? 19 : 13) + 10;
-    const aside = hung && corner + 13 + long_ < column + gap; // else under the handle
-    renew(drag, small ? { x: above ? 0 : aside ? corner + 14 : Math.max(0, Math.min(corner - long_ / 2, column - long_)), y: above ? -7 : hangs + (aside ? 5 : (hung ? 1.5 : 0.4) * line), class: "fac-t-hand fac-trip fac-left" } : { x: corner - 16, y: corner - 12, class: "fac-t-hand fac-trip fac-on-tag fac-t-end" });
+    renew(lead, { d: small && !above && (hung || !flat) ? `M${corner} ${hung ? corner : corner + 8}V${hangs - (hung ? 0 : 0.5 * line)}` : "" });
+    const said = handleSays(handled.svg, "n", pocket ? px(Math.min(...laid.filter((at) => at.kind === "strip").map((at) => at.x))) : small ? 1e3 : ((corner - 24) * 7) / letter_, `N = ${thousands(shape.n)}`, `N ${thousands(shape.n)}`), long_ = 0.9 * wide(said, big ? 19 : 13 * z) + 10;
+    const beside = hung && corner + 13 + long_ < column + gap; // else under the handle
+    renew(drag, small ? { x: above ? 0 : beside || (flat && !hung) ? corner + 14 : Math.max(0, Math.min(corner - long_ / 2, column - long_)), y: above ? -7 : hangs + (beside ? 5 : flat && !hung ? 0.15 * line : (hung ? 1.5 : 0.4) * line), class: "fac-t-hand fac-trip fac-left" } : { x: corner - 16, y: corner - 12, class: "fac-t-hand fac-trip fac-on-tag fac-t-end" });
     renew(tag, { x: corner - 11 - long_, y: corner - 11 - 1.1 * line, width: long_, height: 1.3 * line, visibility: small || !said ? "hidden" : "visible" });
     write(drag, said);
     renew(reach, held);
     renew(knob, { ...held, r: 8 });
     renew(arrows, way({ ...held, class: "corner" }));
     shown.extras.forEach(({ entry, rect, torn, svg }, i) => {
-      const tall = tallOf(seen.length + i), side = 2 * shape.n, high = entry.bytes / values.H / values.b / get("layers") / side;
+      const tall = tallOf(seen.length + i), side = flat ? entry.bytes / values.H / values.b / get("layers") / shape.n : 2 * shape.n, high = entry.bytes / values.H / values.b / get("layers") / side;
       renew(svg, { height: tall });
       renew(rect, { width: px(side), height: Math.min(px(high), tall) });
-      renew(torn, { y: tall - 12, visibility: px(high) > tall ? "visible" : "hidden" });
+      renew(torn, { y: flat ? 16 : tall - 12, visibility: flat ? (px(side) > column ? "visible" : "hidden") : px(high) > tall ? "visible" : "hidden" });
+      write(torn, flat ? "goes on →" : "goes on below ↓");
     });
-    const rows = 2 ** Math.floor(Math.log2(Math.min(110 / scale, 2 ** Math.ceil(Math.log2(shape.n))))), long = rows * scale;
+    const rows = 2 ** Math.floor(Math.log2(Math.min((113 * z) / scale, 2 ** Math.ceil(Math.log2(shape.n))))), long = rows * scale;
     const [first] = lanes, under = trips(first, values).some((at) => px(at.wide) >= LETTER && !inside(at)) ? 1.6 : 0.7; // lines below the areas
     ruler.setAttribute("transform", `translate(0 ${px(Math.max(extent(rooms[0], "y"), extent(trips(first, values), "y"))) + under * line})`);
     bar.setAttribute("d", `M1 0v8h${long}v-8`);
@@ -449,7 +490,7 @@ function render({ model, el }) {
     write(legend, `Bytes and areas: ${heads}${get("layers") > 1 ? ` of ${get("layers")} layers` : ""}. ${strips && square ? `A square is S or P, ${of} × N numbers, ${bytesText(termBytes(square, values) * get("layers"))}: left written, right read. Strips: ` : ""}Q, K, V and O, N × d.`);
     if (shown.scale && shown.scale !== scale && shown.width === whole) zoom(shown.scale / scale, shown.n * scale);
     shown = { ...shown, scale, n: shape.n, width: whole };
-    return Math.round(((narrow ? 4.5 : 3.2) + (narrow ? 2.6 : 2.1) * lanes.length) * (big ? 16 : 13)) + free;
+    return Math.round(((narrow ? 4.5 : 3.2) + (narrow ? 2.6 : 2.1) * lanes.length) * (big ? 16 : 13 * z)) + free;
   }
 
   /** From the old scale to the new one, the ruler with all areas; what S was stays as an outline. */

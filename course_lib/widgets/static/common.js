@@ -124,6 +124,9 @@ function announcer() {
 let lastId = 0;
 const freshId = (what) => `fac-${what}-${Date.now().toString(36)}-${++lastId}`;
 
+/** The size of type, as the style sheet has it: a room's, a large screen's, a desk's. */
+const typeSize = (model) => (model.get("presenter") ? 22 : matchMedia("(min-width: 1700px)").matches ? 18 : 15);
+
 const reducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /**

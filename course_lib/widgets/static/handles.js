@@ -84,7 +84,7 @@ function stage(model, name, draw, ...layers) {
   const node = part(name, h("div", { class: "fac-stage-box" }, svg));
   const now = () => {
     width ||= node.clientWidth; // looked at once, for a look costs a layout; the observer tells the rest
-    const wide = width || 1000, box = `0 0 ${wide} ${draw(wide, model.get("presenter") ? 22 : 15)}`;
+    const wide = width || 1000, box = `0 0 ${wide} ${draw(wide, typeSize(model))}`;
     if (box !== shown) svg.setAttribute("viewBox", (shown = box));
   };
   let width = 0, shown = "";

@@ -81,13 +81,21 @@ function render({ model, el }) {
   const act = (text, what) => h("button", { type: "button", onclick: () => what(chosen(frame())) }, text);
   const buttons = [act("Append a token", (name) => change(["append", name, 1])), act("Fork", fork), act("End", (name) => change(["free", name])), act("New request", () => change(["append", fresh(), 1]))];
   const walker = replayed ? player(model, el, { last: () => get("frames").length - 1, move: (by) => get("step") + by, every: () => 700 }) : null;
-  const layers = [s("g"), s("g"), s("g")], [ways, cards, memory] = layers.map(scene);
+  const layers = [s("g"), s("g")], [cards, memory] = layers.map(scene);
   const picture = stage(model, "pages-memory", drawPicture, ...layers);
   const title = h("p", { class: "fac-finding" }), words = h("p", { class: "fac-stage-words" }), said = h("p", { class: "fac-said" }), voice = announcer();
   words.hidden = !replayed;
   const marks = key(["fac-pages-any", "a slot: one token’s K and V"], ["fac-key-waste", "held, but empty"], ["fac-key-free", "free"], ["fac-pages-newest", "newest token"], ["fac-pages-copied", "copied"]);
+  marks.append(h("span", {}, h("b", { class: "fac-pages-cardinal" }, "C2"), "page 2 of C"));
   root(model, el, title, marks, picture.node, words, said, walker ? walker.node : [h("div", { class: "fac-fields" }, part("pages-size", size.node)), more("all of it by keyboard", part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons)))], voice.node);
-  let chips = [], held = null, dragged = false, refusal = "", told = null;
+  let held = null, dragged = false, refusal = "", told = null, lit = null;
+  const light = (e) => { // what the pointer is at: a place of a table and its page show each other
+    const page = e.type === "pointerleave" ? null : (e.target.dataset?.page ?? null);
+    if (page === lit || held) return;
+    lit = page;
+    picture.draw();
+  };
+  for (const event of ["pointerover", "pointerleave"]) el.addEventListener(event, light);
   picture.svg.addEventListener("letgo", () => (held = null));
 
   const chosen = ({ tables }) => (get("chosen") in tables ? get("chosen") : (named({ tables })[0] ?? ""));
@@ -174,25 +182,24 @@ function render({ model, el }) {
     picture.svg.setAttribute("aria-label", `Tables: ${names.map((x) => `${x} has pages ${now.tables[x].join(", ")}`).join("; ")}. ${tell(now)} With ${get("reserve")} reserved for each: ${c.unused} of ${c.reserved} empty.`);
     marks.children[3].hidden = !now.wrote;
     marks.children[4].hidden = !now.copied;
-    // Both ways to one scale, side by side where there is room.
+        // Both ways to one scale, side by side where there is room.
     const large = get("slots") > 512, half = !large && width > 60 * fs, lines = large ? 8 : 4, across = Math.ceil(get("slots") / lines), room = half ? width / 2 - fs : width;
     const numbered = (size * room) / across <= 4 * fs; // no room in a page: numbers above, and at the left of a row
     const left = numbered ? wide(`page ${pages()}`, 0.8 * fs) + 0.5 * fs : 5, slot = (room - left - 6) / across;
     const tall = (large ? 1.2 : fs > 20 ? 1.5 : 1.8) * fs, gap = large ? 2 : (numbered ? 1.15 : 2) * fs;
+    marks.lastChild.hidden = numbered || !("C" in now.tables);
     let y = 0, pool = null;
     const frame_ = (add, key, x, top) => add(key, "rect", { class: "fac-pages-pool", x: x - 4, y: top - pool.above, width: slot * across + 8, height: pool.high(pool.rows - 1) - pool.high(0) + tall + pool.above + 4, rx: 3 }, `${get("slots")} slots`);
-    chips = [];
     cards((add) => {
       const top = (y = drawTables(add, now, name, names, width, fs, half)), shared = Object.keys(c.holders).filter((page) => c.holders[page] > 1), says = (many, each, none) => `${many} × ${each} = ${many * each} slots held, ${none} empty (${percent(none, many * each)})`;
       const blocks = [", room for the longest text", ""].map((tail) => `${get("slots")} slots, blocks of ${get("reserve")}${tail}`);
       const two = (key, x, at, one, under, other) => [[one, at + 1.2 * fs], [other, under]].forEach(([text, y], i) => add(`${key} ${i}`, "text", { class: i ? "fac-t-small" : "fac-t-name", x, y }, text));
       const fitting = (first, ...tails) => tails.map((tail) => `${first}; ${tail}`).find((text) => wide(text, 0.87 * fs) < room - left) ?? `${first}; ${tails.at(-1)}`;
-      y += (numbered ? 4.7 : 4.6) * fs;
+      y += (numbered ? 4.7 : 3.2) * fs;
       memory((add_) => (pool = drawPages(add_, now, c, name, names, { left, top: y, tall, gap, slot, across, large, lines }, fs)));
       frame_(add, "pool of pages", left, y);
       const first = y, down = pool.high(pool.rows - 1) + tall, foot = 2.9 * fs;
       two("in pages", 1, top, `${get("slots")} slots, pages of ${size}`, down + foot, fitting(says(c.pages, size, c.empty), ...(shared.length ? [`${shared.length > 1 ? `${shared.length} pages are` : `page ${shared[0]} is`} shared, and counted once`, `${shared.length > 1 ? `${shared.length} pages count` : `page ${shared[0]} counts`} once`] : [`${plural(pages() - c.pages, "page")} free`])));
-      drawWays(top + 1.6 * fs, first, fs);
       const x = half ? width / 2 + fs : left, at = half ? top : down + foot + fs, r = get("reserve"), begin = half ? first : at + 1.7 * fs + pool.above;
       const bottom = begin + down - first, pitch = (bottom - begin + pool.above) / lines, high = (line) => bottom - (lines - 1 - line) * pitch - tall;
       frame_(add, "pool of blocks", x, begin);
@@ -227,7 +234,10 @@ function render({ model, el }) {
     };
     add("head tables", "text", { class: "fac-t-name", x: 1, y: 1.2 * fs }, "Each request’s table: its pages, in order");
     if (!replayed && fresh()) button("new", "+ request", "a new request", once(() => change(["append", fresh(), 1])), 25 * fs);
-    y = 2 * fs;
+    const longest = Math.min(most, Math.max(0, ...names.map((x) => now.tables[x].length)));
+    y = 2.9 * fs;
+    add("place", "text", { class: "fac-t-soft", x: left - 1 * fs, y: y - 0.35 * fs, "text-anchor": "end" }, "its page");
+    for (let k = 0; k < (names.some((x) => now.tables[x].length > most) ? most - 2 : longest); k += 1) add(`place ${k}`, "text", { class: "fac-t-soft", x: left + k * cell + plate / 2, y: y - 0.35 * fs, "text-anchor": "middle" }, String(k + 1));
     for (const x of names) {
       const table = now.tables[x], text = y + 1.15 * fs, wrong = now.wrong?.[x] ?? [], choose = () => put(model, { chosen: x });
       add(`row ${x}`, "rect", { class: x === name ? "fac-pages-chosen" : "fac-grab", x: 1, y, width: left - 0.6 * fs, height: 1.6 * fs }, `choose ${x}`, choose);
@@ -237,12 +247,11 @@ function render({ model, el }) {
       shown.forEach((place, k) => {
         const at = left + k * cell, page = table[place], bad = wrong.some((token) => Math.floor(token / size) === place);
         if (place < 0) return void add(`gap ${x}`, "text", { x: at + plate / 2, y: text, "text-anchor": "middle" }, "…");
-        const who = names.filter((other) => now.tables[other].includes(page)), full = (plate * filled[page]) / size;
+        const moved = now.wrote?.[0] === x && now.copied?.[1] === page, who = names.filter((other) => now.tables[other].includes(page)), full = (plate * filled[page]) / size;
         empty(add, `mini ${x} ${place}`, at, y, plate, 1.6 * fs);
         who.forEach((other, j) => add(`mini ${x} ${place} ${j}`, "rect", { class: `fac-pages-mini ${colour(now, other)}`, x: at, y: y + (j * 1.6 * fs) / who.length, width: full, height: (1.6 * fs) / who.length }));
-        add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : x === name ? " fac-pages-own" : ""}`, x: at, width: plate, y, height: 1.6 * fs }, `page ${page}`, choose);
-        chip(add, `page ${x} ${place}`, String(page), at + plate / 2, y + 0.8 * fs, fs);
-        if (x === name) chips.push({ page, x: at + plate + 0.2 * fs, y: y + 0.8 * fs });
+        add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : moved ? " fac-pages-changed" : x === name ? " fac-pages-own" : ""}${lit === String(page) ? " fac-pages-lit" : ""}`, "data-page": page, x: at, width: plate, y, height: 1.6 * fs }, `page ${page}`, choose);
+        chip(add, `page ${x} ${place}`, moved ? [`${now.copied[0]}→${page}`, `→${page}`].find((text, k) => k || wide(text, 0.87 * fs) < plate) : String(page), at + plate / 2, y + 0.8 * fs, fs, x === name ? "fac-pages-own-chip" : "");
       });
       if (roomy && !replayed && x === name) acts(left + shown.length * cell + 0.6 * fs);
       y += row;
@@ -253,17 +262,6 @@ function render({ model, el }) {
       y += row;
     }
     return y + 0.4 * fs;
-  }
-
-  /** From the chosen request's table to its pages: down between the chips, each across on a lane of its own. */
-  function drawWays(top, first, fs) {
-    const going = chips.filter(({ to }) => to), [right, left] = [going.filter(({ x, to }) => to.x > x).reverse(), going.filter(({ x, to }) => to.x <= x)];
-    ways((add) => [...left, ...right].forEach(({ page, x, y, to }, i) => {
-      const lane = top + (i + 0.5) * Math.min(0.4 * fs, (1.6 * fs) / going.length), r = Math.min(5, Math.abs(to.x - x) / 2), turn = to.x > x ? r : -r;
-      const d = `M${x - 0.2 * fs} ${y}h${0.2 * fs}V${lane - r}q0 ${r} ${turn} ${r}H${to.x - turn}q${turn} 0 ${turn} ${r}V${first}`;
-      add(`under ${page}`, "path", { class: "fac-pages-way-over", d });
-      add(`way ${page}`, "path", { class: "fac-pages-way", d }, `to page ${page}`);
-    }));
   }
 
   /** The same requests with a block reserved for each, as far as the memory goes; who has no room stands before the door. */
@@ -327,11 +325,11 @@ function render({ model, el }) {
       while (alike(page, page + many)) many += 1;
       const [x, y] = place(page), full = (many - 1) * broad + Math.max(3, c.filled[page] * (broad / size)), band = tall / who.length;
       const says = `page${many > 1 ? `s ${page} to ${page + many - 1}` : ` ${page}`}: ${many > 1 ? "all" : `${c.filled[page]} of ${size}`} slots, ${who.join(", ")}`;
-      who.forEach((holder, i) => add(`${page} ${i}`, "rect", { class: `fac-pages-slots ${colour(now, holder)}`, x, y: y + i * band, width: full, height: band }, says));
+      who.forEach((holder, i) => add(`${page} ${i}`, "rect", { class: `fac-pages-slots ${colour(now, holder)}`, "data-page": page, x, y: y + i * band, width: full, height: band }, says));
       const rest = many * broad - full;
       if (rest > 1) [stripes, wastes] = [stripes + hatching(x + full, y, rest, tall, rest < 8 ? 5 : 10), wastes + box(x + full, y, rest, tall)];
       if (narrow) continue;
-      const left_ = now.copied?.[0] === page && now.wrote ? ` (${now.wrote[0]} left)` : "", texts = [`page ${page}: ${who.join(" and ")}${left_}`, `page ${page}: ${who.join(" + ")}`, `${page}: ${who.join(" + ")}`, `${page}: ${who.join("")}`];
+      const left_ = now.copied?.[0] === page && now.wrote ? ` (${now.wrote[0]} left)` : "", texts = [`page ${page}${left_}`, `page ${page}`];
       add(`number ${page}`, "text", { class: who.includes(name) ? "fac-t-small fac-pages-own-says" : "fac-t-small", x: x + 1, y: y - 0.35 * fs }, texts.find((text) => wide(text, 0.87 * fs) < (who.includes(name) ? 0.82 : 1) * broad) ?? String(page));
     }
     if (narrow) {
@@ -363,11 +361,10 @@ function render({ model, el }) {
     add("mine", "path", { class: "fac-pages-mine", d: mine });
     const bottom = high(rows - 1) + tall, cell = broad / size;
     drawSize(add, bottom + 4, left, broad, slot, across, fs);
-    if (!narrow) for (const chip of chips) { // the way ends on its page: at the right of the page's name, over the rows above
-      const [x, y] = place(chip.page), row = Math.floor(chip.page / each), to = (chip.to = { x: x + broad * (0.82 + 0.05 * (row % 4)), y });
-      if (row) add(`over ${chip.page}`, "path", { class: "fac-pages-way-over", d: `M${to.x} ${top}V${y}` });
-      add(`way ${chip.page}`, "path", { class: "fac-pages-way", d: row ? `M${to.x} ${top}V${y}` : "" });
-      add(`end ${chip.page}`, "circle", { class: "fac-pages-way-end", cx: to.x, cy: y, r: 3.5 });
+    if (lit in holding) add("lit", "path", { class: "fac-pages-lit", d: box(...place(lit), broad, tall) });
+    if (!narrow) for (const [page, who] of Object.entries(holding)) { // whose page it is, and the how manieth
+      const [x, y] = place(page), says = who.map((holder) => `${holder}${now.tables[holder].indexOf(Number(page)) + 1}`).join(" ");
+      if (wide(says, 0.87 * fs) < broad) chip(add, `whose ${page}`, says, x + broad / 2, y + tall / 2, fs, who.includes(name) ? "fac-pages-own-chip" : "");
     }
     if (now.wrote) {
       const [, page, at] = now.wrote, [x, y] = place(page);

@@ -42,8 +42,9 @@ function choices(model) {
     moving = true;
     setTimeout(() => (moving = false));
   };
-  const sizes = options.map((option) => option.size).filter((size) => size != null), unit = model.get("unit");
-  const bar = ({ size }) => (size == null ? [] : [h("div", { class: "fac-size" }, h("i", { style: `width:${barWidth(size, sizes).toFixed(1)}%` }), `${meant(size)} ${unit}`.trim())]);
+  const sizes = options.map((option) => option.size).filter((size) => size != null), unit = model.get("unit"), whole = model.get("whole");
+  const left = (size) => h("div", { class: "fac-size fac-quiz-part" }, h("div", { class: "fac-quiz-whole", "aria-hidden": "true" }, h("i", { style: `width:${(100 * (1 - size / whole)).toFixed(2)}%` })), `${meant(size)} of ${meant(whole)} ${unit}`.trim());
+  const bar = ({ size }) => (whole && size != null ? [left(size)] : size == null ? [] : [h("div", { class: "fac-size" }, h("i", { style: `width:${barWidth(size, sizes).toFixed(1)}%` }), `${meant(size)} ${unit}`.trim())]);
   const judged = (why) => why.querySelector(".fac-why");
   const rows = options.map((option) => {
     const why = h("div", {}); // a press, or Space, is the answer; arrows and letters move over the cards: then Enter checks

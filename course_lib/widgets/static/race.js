@@ -35,7 +35,7 @@ function render({ model, el }) {
     const { fs, lw, tw, H, panelH, tape, scale } = race.box, { x, y, panel, bill } = lane, naive = lane.name === "naive", last = number === race.lanes.length - 1, title = data().titles[lane.name];
     const nodes = [
       text(x, y + 1.2 * fs, "fac-race-head", title),
-      text(x + lw, y + 1.75 * fs, "fac-race-score", [v("tspan", { class: "fac-race-out" }, null, { ref: (node) => (lane.outText = node) }), v("tspan", {}, " of O written")], { "text-anchor": "end" }),
+      text(x + lw, y + 1.75 * fs, "fac-race-score", [v("tspan", { class: "fac-race-out" }, null, { ref: (node) => (lane.outText = node) }), v("tspan", {}, null, { ref: (node) => (lane.outSays = node) })], { "text-anchor": "end" }),
       v("rect", { class: "fac-race-panel", x, y: panel, width: lw, height: panelH, rx: 6 }),
       text(x + lw - 0.7 * fs, panel + panelH - 0.6 * fs, "fac-race-name", "HBM", { "text-anchor": "end" }),
     ];
@@ -47,8 +47,8 @@ function render({ model, el }) {
       if (!ghost) nodes.push(text(p.x + p.w / 2, p.y + p.h + 1.1 * fs, "fac-race-wear", null, { "text-anchor": "middle" }, (node) => (lane.wearText[t] = node)));
       else nodes.push(text(p.x + p.w / 2, p.y + (p.h > 2 * fs ? p.h / 2 : p.h + 1.3 * fs), "fac-race-never", p.w > 8 * fs ? "S is never here" : "never here", { "text-anchor": "middle" }));
     }
-    const bar = 2 ** Math.floor(Math.log2(Math.min(3.6 * fs, 0.3 * H) / scale)), { s: S } = lane.at, by = panel + panelH - 0.6 * fs;
-    nodes.push(text(x + 0.9 * fs, by, "fac-race-soft", null, {}, (node) => (lane.timesText = node)), v("path", { class: "fac-race-line", d: `M${S.x} ${by - 6}v6h${bar * scale}v-6` }), text(S.x + bar * scale + 6, by, "fac-race-soft", `${bar}${lw < 500 ? "" : " numbers"}`));
+    const bar = 2 ** Math.floor(Math.log2(Math.min(3.6 * fs, 0.3 * H) / scale)), { s: S } = lane.at, by = panel + panelH - 0.6 * fs, barX = Math.max(S.x, Math.min(S.x + S.w, x + lw - 4 * fs) - bar * scale - (lw < 500 ? 2.5 : 6.5) * fs);
+    nodes.push(text(x + 0.9 * fs, by, "fac-race-soft", null, {}, (node) => (lane.timesText = node)), v("path", { class: "fac-race-line", d: `M${barX} ${by - 6}v6h${bar * scale}v-6` }), text(barX + bar * scale + 6, by, "fac-race-soft", `${bar}${lw < 500 ? "" : " numbers"}`));
     const desk = get("caches");
     nodes.push(...(desk ? [...l2Band(text, lane, race, get), ...deskOf(text, lane, race, get)] : chipOf(text, lane, race)));
     nodes.push(text(desk ? x : lane.statusX, desk ? y + 2.75 * fs : lane.chipY + 1.33 * fs, "fac-race-small", null, {}, (node) => (lane.statusText = node)));
@@ -125,11 +125,11 @@ function render({ model, el }) {
     for (const lane of race.lanes) {
       const over = lane.ends <= clock;
       const given = !clock && lane.name === "naive" && race.lanes.length > 1; // what the other is guessed against
-      write(lane.odometer, clock ? amount(lane.now) : given ? `ends at ${amount(lane.total)}` : "");
+      write(lane.odometer, clock ? amount(lane.now) : given ? givenOf(lane) : "");
       const x = ((given ? lane.total : lane.now) / race.axis) * tw, room = x + 6.6 * fs < tw, { bill, rise } = lane; // a number stands at its tape's head, at the end above it
       renew(lane.odometer, { x: room ? x + 0.5 * fs : x, y: room ? bill + 0.5 * race.box.tape + 0.42 * fs : bill - 0.45 * fs - rise, "text-anchor": room ? "start" : "end" });
       write(lane.endText, clock && room && lane.name === "naive" ? `ends at ${amount(lane.total)}` : "");
-      write(lane.outText, writtenOf(lane));
+      scoreOf(race, lane, clock).forEach((says, i) => write(i ? lane.outSays : lane.outText, says));
       if (lane.flagText) judge(race, lane, mark, over, data().titles[lane.name]);
       if (lane.leastText) write(lane.leastText, clock ? `thin: at least ${bytesText(Math.round(lane.least0))} of it must cross HBM` : "thin: what of it must cross HBM");
       if (lane.seen) renew(lane.seen, { visibility: clock ? "visible" : "hidden" });
@@ -139,7 +139,7 @@ function render({ model, el }) {
         const many = times < 10 ? Number(times.toFixed(1)) : short(times, 3);
         write(node, !clock || t === "o" || (t === "s" && times < 0.05) ? "" : t === "s" ? `${many} of ${lane.trips} trips` : `${many} ×`);
       }
-      write(lane.timesText, clock ? `read so far${Object.values(lane.wear).some((times) => times > 1) ? `; a stripe: ${lane.name === "naive" ? "one trip" : "once"} more` : ""}` : `N = ${race.box.n}, d = ${race.box.d}, ${b()} bytes each`);
+      write(lane.timesText, clock ? `read so far${Object.values(lane.wear).some((times) => times > 1) ? `; stripe: ${lane.name === "naive" ? "a trip" : "once"} more, 1/${Math.round(1 / race.box.part)} wide` : ""}` : `N = ${race.box.n}, d = ${race.box.d}, ${b()} bytes each`);
       if (lane.slotText) write(lane.slotText, lane.current?.tensor.toUpperCase() ?? "");
       if (lane.deskText) write(lane.deskText, lane.name === "naive" && lane.current ? `a tile of ${lane.current.tensor.toUpperCase()}` : "");
     }

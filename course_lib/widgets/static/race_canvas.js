@@ -4,23 +4,6 @@ const colourOf = (tensor) => COLOUR[isScore(tensor) ? "s" : tensor] ?? COLOUR.ot
 const SEEK = 22; // pixels: the slider below the tapes
 const ease = (u) => (u < 0.5 ? 2 * u * u : 1 - 2 * (1 - u) ** 2);
 
-/** L2 as a band: its width is its capacity. */
-function l2Band(text, lane, race, get) {
-  const { fs, lw, n, d } = race.box, { x, l2 } = lane, b = race.b(), chip = race.chip(), naive = lane.name === "naive";
-  const sizes = { q: 1, k: 1, v: 1, o: 1, ...(naive ? { s: 2 } : {}) }, small = n * d * b;
-  const nodes = [v("rect", { class: "fac-race-panel", x, y: l2, width: lw, height: 1.9 * fs, rx: 4 })];
-  let left = x;
-  for (const [t, many] of Object.entries(sizes)) {
-    const w = (lw * many * (t === "s" ? lane.scores : small * (get("decode") && "qo".includes(t) ? 1 / n : 1))) / chip.l2;
-    nodes.push(v("rect", { class: `fac-fill-${t} fac-race-cached`, x: left, y: l2, width: Math.max(0, Math.min(w, x + lw - left)), height: 0.45 * fs }));
-    left += w;
-  }
-  const spills = left > x + lw, [what, bytes, then] = naive ? ["S and P", 2 * lane.scores, "may stay here"] : ["K and V", 2 * small, "read again from here"];
-  nodes.push(text(x + 6, l2 + 1.5 * fs, "fac-race-soft", `L2 holds ${bytesText(chip.l2, 1024)}`));
-  nodes.push(text(x + lw - 6, l2 + 1.5 * fs, spills ? "fac-race-small fac-race-bad" : "fac-race-small", `${what} (${bytesText(bytes)}) ${spills ? "do not fit: they cross HBM" : `fit: ${then}`}`, { "text-anchor": "end" }));
-  return nodes;
-}
-
 /** The desk: one wall, and what goes over it. */
 function deskOf(text, lane, race, get) {
   const { fs, lw, deskH, base } = race.box, { x, desk } = lane, naive = lane.name === "naive", room = race.chip().shared / 1024;
@@ -63,8 +46,12 @@ function raceCanvas(get) {
     race.lanes = get("lanes").map((name) => {
       const kernels = data().replays[name]?.kernels ?? (name === "flash" ? flashKernels(shape) : naiveKernels(shape, data().operations)), settings = [get("at_once"), chip().gb_per_s, chip().l2];
       let total = 0;
-      for (const kernel of kernels) for (const program of kernel) for (const move of program) total += move[4];
-      const lane = { name, total, ends: total / rate, badge: data().replays[name]?.badge ?? data().badges[name] };
+      const parts = kernels.flatMap((kernel) => { // what each kernel moves of each matrix
+        const sums = {};
+        for (const program of kernel) for (const move of program) (total += move[4]), (sums[move[0]] = (sums[move[0]] ?? 0) + move[4]);
+        return Object.entries(sums);
+      });
+      const lane = { name, total, parts, ends: total / rate, badge: data().replays[name]?.badge ?? data().badges[name] };
       // what a tape of which nothing has run yet does not show
       lazily(lane, "events", () => schedule(kernels, ...settings));
       lazily(lane, "from", () => sums(lane.events, "bytes"));
@@ -94,12 +81,12 @@ function raceCanvas(get) {
 
   // Layout: everything in CSS pixels, every area at one scale
   function arrange(width) {
-    const big = get("presenter"), caches = get("caches"), fs = !big ? 15 : caches ? 18 : 22;
+    const big = get("presenter"), caches = get("caches"), fs = big && caches ? 18 : typeSize({ get });
     const stacked = width < 720, gap = stacked ? 0 : 1.6 * fs, count = race.lanes.length;
     const lw = stacked || count === 1 ? width : (width - gap) / count, tw = width - 1;
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
     // the same for nearly every N: a picture that grows under the hand costs a layout of the page, too
-    const H = Math.min(big ? (caches ? 180 : 350) : count === 1 ? 300 : stacked ? 106 : caches ? 225 : 228, (lw - 11.6 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base, wear = 2.1 * fs;
+    const H = Math.min(big ? (caches ? 180 : 340) : ((count === 1 ? 300 : stacked ? 106 : 218) * fs) / 15, (lw - 11.6 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base, wear = 2.1 * fs;
     const headH = (caches ? 3.4 : 2.3) * fs, panelH = H + 4.8 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 2.5 * fs);
     const tape = 1.8 * fs, thin = caches ? 0.65 * fs : 0, rows = stacked ? count : 1, tops = rows * (laneH + 0.6 * fs) + 0.2 * fs;
     const first = stacked && count > 1, each = tape + (caches ? thin + 1.9 * fs : 0.2 * fs), under = SEEK + 5.7 * fs, tapes = first ? count * each + 5.7 * fs + under : 0; // below the tapes their slider, its scale and Play; on a phone they come first
@@ -118,8 +105,8 @@ function raceCanvas(get) {
       lane.scores = n * (get("decode") ? 1 : n) * b();
       const queries = get("decode") ? 1 : n;
       let x = lane.x + Math.max(0.9 * fs, 1.3 * fs - (d * scale) / 2);
-      const strip = Math.max(2, d * scale), gaps = Object.fromEntries(Object.entries({ q: 2.6, k: 2.6, v: 2.6, o: 1.9, s: 0 }).map(([t, gap]) => [t, Math.max(gap * fs, 2.7 * fs - strip)]));
-      const used = x - lane.x + 4 * strip + H + gaps.q + 2 * gaps.k + gaps.o, free = Math.max(0, Math.min(1.8 * fs, (lw - 1.3 * fs - used) / 4));
+      const strip = Math.max(2, d * scale), gaps = Object.fromEntries(Object.entries({ q: 3.9, k: 2.6, v: 2.6, o: 1.9, s: 0 }).map(([t, gap]) => [t, Math.max(gap * fs, 2.7 * fs - strip)]));
+      const used = x - lane.x + 4 * strip + H + gaps.q + 2 * gaps.k + gaps.o, free = Math.max(0, Math.min(1.8 * fs, (lw - 1.3 * fs - used - 0.4 * H) / 4)); // beside S lie its trips
       lane.at = {};
       for (const t of ["q", "k", "v", "o", "s"]) {
         const w = Math.max(2, (t === "s" ? n : d) * scale), tall = Math.max(2, ("kv".includes(t) ? n : queries) * scale);
@@ -128,6 +115,12 @@ function raceCanvas(get) {
       }
     });
     race.box = { width, stacked, fs, lw, tw, n, d, base, scale, H, panelH, wear, deskH, tape, thin, low: y, pixels: Math.min(2, devicePixelRatio || 1), zoom: H / 512, height: first ? tapes + tops - 0.8 * fs : y + under };
+    lazily(race.box, "part", () => partOf(race.box));
+  }
+  /** A stripe for each trip more is a matrix at this part of its width, of all matrices the same. */
+  function partOf({ wear, lw, n, d, scale }) {
+    const rooms = race.lanes.map((lane) => (lane.name === "naive" ? (lane.x + lw - lane.at.s.x - lane.at.s.w - 6) / lane.at.s.w / (lane.trips - 1) : wear / d / scale / (Math.ceil(n / get("block_q")) - 1)));
+    return 1 / Math.ceil(1 / Math.min(1 / 8, ...rooms.filter((room) => room > 0)));
   }
   const wall = () => ((chip().shared / b()) * race.box.zoom ** 2) / race.box.deskH;
   const slot = (rows, cols) => (rows * cols * race.box.zoom ** 2) / race.box.deskH;
@@ -189,17 +182,19 @@ function raceCanvas(get) {
       if (t === "s") laid.clearRect(p.x, p.y, p.w, p.h);
       paint(laid, e.tensor, p.x, p.y, p.w, p.h);
     }
-    if (t === "s") { // one for each trip of S and P after the first, at their right edge; a tile fills its share of the rows
-      const { x, w } = lane.at.s, n = get("n"), key = ["s", ...e.rows, ...e.cols].join(), trip = (lane.wear[key] = (lane.wear[key] ?? 0) + 1), pitch = Math.min(5, (lane.x + race.box.lw - x - w - 4) / (lane.trips - 1));
-      if (trip > 1) paint(laid, e.tensor, x + w + 1.5 + (trip - 2) * pitch, p.y + (p.h * e.cols[0]) / n, 0.78 * pitch, Math.max(0.5, (p.h * lengthOf(e.cols)) / n));
-    } else if (e.kind === "load") { // a lamella for each time that a row is read again
-      const key = t + e.rows[0], again = (lane.wear[key] ??= 0), most = race.box.wear, pitch = Math.min(5, most / Math.max(1, Math.ceil(get("n") / get("block_q")) - 1));
+    const at = lane.at[t], pitch = at?.w * race.box.part, thick = pitch - Math.min(2, 0.22 * pitch), left = (again) => at.x + at.w + 1.5 + (again - 1) * pitch;
+    if (t === "s") { // a stripe for each trip of S and P after the first, at their right edge: S, narrow
+      const key = ["s", ...e.rows, ...e.cols].join(), again = (lane.wear[key] = (lane.wear[key] ?? -1) + 1), k = race.box.pixels;
+      const [from, to] = e.cols.map((col) => Math.round((left(again) + (col / race.box.n) * thick) * k) / k);
+      if (again) paint(laid, e.tensor, from, p.y, to - from, p.h);
+    } else if (e.kind === "load") { // and for each time that a row is read again
+      const key = t + e.rows[0], again = (lane.wear[key] ??= 0);
       lane.wear[key] += 1;
       if (!again) {
         laid.clearRect(p.x, p.y, p.w, p.h);
         paint(laid, t, p.x, p.y, p.w, p.h);
       }
-      if (again) paint(laid, t, lane.at[t].x + lane.at[t].w + 1 + Math.min(most, (again - 1) * pitch), p.y, Math.max(0.5, pitch * 0.78), Math.max(0.5, p.h - 0.5));
+      if (again) paint(laid, t, left(again), p.y, Math.max(0.5, thick), Math.max(0.5, p.h - 0.5));
     }
   }
   /** Lay what is over onto both tapes, from event `start` on; the bytes of a group tensor by tensor, as first met. */
@@ -231,18 +226,20 @@ function raceCanvas(get) {
     }
   }
   const fill = (g, tensor, o) => o && paint(g, tensor, o.x, o.y, o.w, o.h);
-  /** One line from a tile to where it goes. */
-  function link(g, from, to) {
-    g.save();
-    g.setLineDash([2, 4]);
-    for (const [line, colour] of [[4, ground], [1.6, pen]]) {
+  /** An arrow from a tile to where it goes, or from there. */
+  function link(g, p, to, loads) {
+    const ends = [[p.x + p.w / 2, p.y + p.h + 4], [to.x + to.w / 2, to.y - 4]], [[x0, y0], [x1, y1]] = loads ? ends : ends.reverse(), turn = Math.atan2(y1 - y0, x1 - x0);
+    for (const [line, colour] of [[5, ground], [1.8, pen]]) {
       [g.lineWidth, g.strokeStyle] = [line, colour];
       g.beginPath();
-      g.moveTo(from.x + from.w / 2, from.y + from.h + 3);
-      g.lineTo(to.x + to.w / 2, to.y - 3);
+      g.moveTo(x0, y0);
+      g.lineTo(x1, y1);
+      for (const side of [-0.45, 0.45]) {
+        g.moveTo(x1, y1);
+        g.lineTo(x1 - 9 * Math.cos(turn + side), y1 - 9 * Math.sin(turn + side));
+      }
       g.stroke();
     }
-    g.restore();
   }
   function draw(clock, still) {
     if (race.lanes.some((lane) => lane.done && lane.events[lane.done - 1].t1 > clock)) blank();
@@ -253,6 +250,7 @@ function raceCanvas(get) {
       if (lane.done > start) ink(lane, start);
     }
     g.clearRect(0, 0, race.box.width, race.box.height);
+    [g.lineWidth, g.strokeStyle] = [0.5, pen];
     for (const lane of race.lanes) {
       const at = slots(lane), top = lane.desk, now = [], desk = get("caches"), px = race.box.tw / race.axis;
       for (let i = lane.done; clock > 0 && i < lane.events.length && lane.events[i].t0 <= clock; i += 1) now.push(lane.events[i]);
@@ -272,6 +270,8 @@ function raceCanvas(get) {
         const home = at[isScore(first.tensor) ? "s" : first.tensor];
         paint(g, first.tensor, lane.x + 2, top, Math.min(home.w, wall()) * (still ? 1 : first.kind === "load" ? u : 1 - u), race.box.deskH);
       }
+      if (!clock && lane.name === "naive" && race.lanes[1]) lane.parts.reduce((x, [t, bytes]) => (paint(g, t, x * px, lane.bill, bytes * px, race.box.tape, 0.3), x + bytes), 0); // given: what the other is guessed against
+      if (clock && lane.name === "naive") for (let i = lane.trips - 1, { x, y, w, h } = lane.at.s; i > 0; i -= 1) g.strokeRect(x + w + 1.5 + (i - 1) * w * race.box.part, y, w * race.box.part - 2, h); // the trips to come
       let moved = lane.moved;
       now.forEach((e, k) => {
         const p = place(lane, e), head = { x: moved * px, y: lane.bill, w: Math.max(2, e.bytes * px), h: race.box.tape };
@@ -297,7 +297,7 @@ function raceCanvas(get) {
         }
         for (const o of !still ? [r] : k || !desk ? [p] : [p, to]) ring(g, o, now.length > 1 ? [[3, ground], [1, pen]] : [[6, ground], [2.5, pen]]);
         g.restore();
-        if (still && desk && !k) link(g, p, to);
+        if (still && !k) link(g, p, desk ? to : lane.slots[lane.name === "naive" ? "a tile" : e.tensor], e.kind === "load");
       });
       lane.now = moved;
       lane.current = first;

@@ -123,6 +123,18 @@ const raceRate = (race, clock, get) => `The clock, ${timeText(clock)} of ${timeT
 
 const writtenOf = (lane) => `${lane.written ? Math.floor((100 * lane.written) / lane.outs) : 0} %`;
 
+/** What the other lane is guessed against, and what most of it is. */
+function givenOf({ total, parts }) {
+  const scores = parts.reduce((sum, [tensor, bytes]) => sum + (isScore(tensor) ? bytes : 0), 0);
+  return `ends at ${amount(total)}${scores ? `, ${Math.round((100 * scores) / total)} % S and P` : ""}`;
+}
+
+/** What stands large above a lane: how much of O it has; at the end, of two, how many times the other's bytes. */
+function scoreOf({ lanes, end }, lane, clock) {
+  const least = Math.min(...lanes.map(({ total }) => total));
+  return lanes.length > 1 && clock >= end ? [`${short(lane.total / least, 3)} ×`, " the bytes"] : [writtenOf(lane), " of O written"];
+}
+
 /** Round ticks below the tapes, none of them where a tape ends: that is the question. */
 function tapeScale(text, { box: { fs, tw, low }, axis, lanes }) {
   const most = Math.min(10, tw / (6 * fs)); // as many nodes for every N
@@ -144,7 +156,7 @@ const SLOT = 1.1; // of the letters' height
 function chipOf(text, lane, { box: { fs, lw } }) {
   const { x, chipY } = lane, naive = lane.name === "naive";
   lane.slots = {};
-  let left = x + 5.2 * fs;
+  let left = naive ? lane.at.o.x - 0.95 * fs : x + 5.2 * fs; // near S, whose tiles it takes
   const nodes = [v("rect", { class: "fac-race-chip", x, y: chipY, width: lw, height: 2 * fs, rx: 4 }), text(x + 0.7 * fs, chipY + 1.35 * fs, "fac-race-name", "on chip")];
   for (const t of naive ? ["a tile"] : ["q", "k", "v", "o", "s"]) {
     left += 0.95 * fs;
@@ -154,6 +166,23 @@ function chipOf(text, lane, { box: { fs, lw } }) {
     left += (SLOT + 0.35) * fs;
   }
   lane.statusX = left + 0.3 * fs;
+  return nodes;
+}
+
+/** L2 as a band: its width is its capacity. */
+function l2Band(text, lane, race, get) {
+  const { fs, lw, n, d } = race.box, { x, l2 } = lane, b = race.b(), chip = race.chip(), naive = lane.name === "naive";
+  const sizes = { q: 1, k: 1, v: 1, o: 1, ...(naive ? { s: 2 } : {}) }, small = n * d * b;
+  const nodes = [v("rect", { class: "fac-race-panel", x, y: l2, width: lw, height: 1.9 * fs, rx: 4 })];
+  let left = x;
+  for (const [t, many] of Object.entries(sizes)) {
+    const w = (lw * many * (t === "s" ? lane.scores : small * (get("decode") && "qo".includes(t) ? 1 / n : 1))) / chip.l2;
+    nodes.push(v("rect", { class: `fac-fill-${t} fac-race-cached`, x: left, y: l2, width: Math.max(0, Math.min(w, x + lw - left)), height: 0.45 * fs }));
+    left += w;
+  }
+  const spills = left > x + lw, [what, bytes, then] = naive ? ["S and P", 2 * lane.scores, "may stay here"] : ["K and V", 2 * small, "read again from here"];
+  nodes.push(text(x + 6, l2 + 1.5 * fs, "fac-race-soft", `L2 holds ${bytesText(chip.l2, 1024)}`));
+  nodes.push(text(x + lw - 6, l2 + 1.5 * fs, spills ? "fac-race-small fac-race-bad" : "fac-race-small", `${what} (${bytesText(bytes)}) ${spills ? "do not fit: they cross HBM" : `fit: ${then}`}`, { "text-anchor": "end" }));
   return nodes;
 }
 
@@ -219,7 +248,7 @@ function judge(race, lane, mark, over, title) {
 
 /** The name of S's corner, on a plate: inside S, or right of a small one, where room is. */
 function cornerName(text, over, { box }, S, lane) {
-  const { fs } = box, past = 16, // for the stripes
+  const { fs } = box, past = 0.4 * S.w, // the stripes
      right = lane.x + box.lw - S.x - S.w - 1.2 * fs - past, inside = S.w - 1.4 * fs >= right, low = S.h < 3 * fs ? 2.4 : -0.8; // one row of S has no inside
   const says = handleSays(over, "n", Math.max(S.w - 1.4 * fs, right), `N = ${box.n}`, `N ${box.n}`), w = wide(says, 0.8 * fs) + 0.8 * fs;
   const x = S.x + S.w + (inside ? -0.9 * fs : 0.8 * fs + past), y = S.y + S.h + (inside ? low : 0.3) * fs;

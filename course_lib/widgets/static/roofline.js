@@ -44,9 +44,9 @@ function render({ model, el }) {
   const gpu = select("GPU", Object.keys(data.gpus).map((name) => [name, name]), (value) => put(model, { gpu: value }));
   const layers = [s("g"), s("g")], [under, over] = layers.map(scene);
   const picture = stage(model, "roofline-plot", drawPlot, ...layers);
-  const words = h("p", { class: "fac-finding" }), note = h("p", { class: "fac-stage-words" }), voice = announcer();
+  const words = h("p", { class: "fac-finding" }), why = h("p", { class: "fac-roof-why" }), note = h("p", { class: "fac-stage-words" }), voice = announcer();
   let axes = null, whole_ = null; // what is seen, and all of it
-  root(model, el, words, picture.node, note, h("div", { class: "fac-fields" }, view.fields.map((name) => fields[name].node), gpu.row),
+  root(model, el, words, why, picture.node, note, h("div", { class: "fac-fields" }, view.fields.map((name) => fields[name].node), gpu.row),
     more("the other sizes", h("div", { class: "fac-fields" }, ["n", "heads", "kv_heads", "batch", "d"].filter((name) => !view.fields.includes(name)).map((name) => fields[name].node))), voice.node);
 
   function draw() {
@@ -149,9 +149,9 @@ function render({ model, el }) {
         add(`counted ${key}`, "path", { class: "fac-roof-counted", d: diamond(left, low, 0.5 * fs) }, m.label);
         write("fewer", [[fewer, `fac-t-name ${small}`]], x - 0.8 * fs, "end", low - 0.9 * fs);
         write("moved", [[`${short(gb(m.loads), 3)} → ${short(gb(m.intensity), 3)} GB`, small]], x - 0.8 * fs, "end", low + 1.1 * fs);
-        const free = X(ridge) - left - 0.2 * fs, fits = [`${most} TFLOP/s`, most].map((text) => wide(text, 0.9 * fs) < free), room = left - from > wide(most, fs); // below the slope where it does not cross the ridge's line, else above it
-        const above = long ? !fits[0] : room || !fits[1], rows = long || (!above && fits[0]) ? [`${most} TFLOP/s`] : !above || room ? [most, "TFLOP/s"] : ["at most", most.slice(8), "TFLOP/s"];
-        write("most", rows.map((text) => [text, small]), left + (above ? -0.8 : 0.2) * fs, above ? "end" : "start", low + (above ? (long ? -0.7 : 1.2 - LINE * rows.length) : long ? 1.3 : 2.3) * fs);
+        const free = X(ridge) - left - 0.2 * fs, fits = [`${most} TFLOP/s`, most].map((text) => wide(text, 0.9 * fs) < free), room = left - from, left_ = room > wide("at most", 0.8 * fs) + 0.8 * fs, split = ["at most", most.slice(8)]; // below the slope where it does not cross the ridge's line, else above it
+        const above = long ? !fits[0] : left_, rows = long || (!above && fits[0]) ? [`${most} TFLOP/s`] : (above ? room > wide(most, fs) : fits[1]) ? [most, "TFLOP/s"] : split; // the axis has the unit
+        write("most", rows.map((text) => [text, small]), left + (above ? -0.8 : 0.2) * fs, above ? "end" : "start", low + (above ? (long ? -0.7 : 1.2 - LINE * rows.length) : long ? 1.3 : rows === split ? 1.7 : 2.3) * fs);
         const row = clear("right", y, lines, 0.9);
         write("name", lines, x + 1.1 * fs, "start", row);
         portion(add, m, m.tflops / roof, x + 1.1 * fs, row + (0.75 + 2 * LINE) * fs, fs, long);
@@ -303,6 +303,10 @@ function render({ model, el }) {
       : crossed ? `${first(fast)} moves ${short(slow.intensity / fast.intensity, 2)} × the HBM bytes of ${first(slow)}, and yet is ${short(fast.tflops / slow.tflops, 2)} × as fast.`.replace(/^./, capital)
       : marks.length ? `${marks.length > 1 ? (alone ? `Below ${roofs[0]} roof` : "Each below its roof") : `Below ${roofs[0]} roof`}: ${shares}.`
       : `To stay busy ${one} needs ${short(ridge, 3)} FLOP for each byte: naive has ${count(points[1].x)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`);
+    // Fewer bytes, and slower: what the bytes of HBM take is not what either waits for
+    const took = (m) => `${short((100 * gb(m.intensity) * m.tflops * 1e12) / chip.hbm_gb_per_s / flops(), 2)} % of ${first(m)}’s time`, free = crossed && [fast, slow].every((m) => m.intensity > 2 * ridge && m.tflops < chip.tflops_half);
+    write(why, free ? `Neither waits for HBM: its bytes take ${took(fast)}, ${took(slow)}. On the chip ${first(fast)} loads ${short(fast.loads / slow.loads, 2)} × less: ${short(gb(fast.loads), 3)}, not ${short(gb(slow.loads), 3)} GB.` : "");
+    why.hidden = !free;
     const least = points[LEAST]?.x, under = marks.filter((m) => view === VIEWS.kernels && m.intensity > least).map((m) => `${capital(first(m))}: ${short(gb(m.intensity), 3)} GB were counted, less than one pass over Q, K, V and O (${short(gb(least), 3)} GB), hence over ${count(least)} FLOP/byte. `);
     write(note, under.join("") + (elsewhere.length ? `◆ Measured at ${[...new Set(elsewhere.map((m) => `N = ${m.n}${m.gpu === get("gpu") ? "" : ` on ${m.gpu}`}`))].join(", ")}${marks.length ? " too" : ""}: move there.` : ""));
     picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured${m.loads ? `, ${Math.round(m.intensity / m.loads)} times fewer bytes from HBM (${short(gb(m.intensity), 3)} GB) than it loads (${short(gb(m.loads), 3)} GB)` : ""}.`).join(" ")}`);

@@ -1,8 +1,39 @@
-// A server's memory over time, a lane for each policy. The runs are recorded; this looks them up.
-// What it exports is held against Python in tests/widgets/test_javascript.py.
+// A server's memory over time, by policies: a lane for each request, and the pool at one moment.
+// The runs are recorded; this looks them up. What it exports is held against Python in
+// tests/widgets/test_javascript.py.
 
 /** The run of a lane at a setting. */
 export const runAt = (lane, { pages, every, prompt }) => lane[`${pages} ${every} ${prompt}`];
+
+/** When what happened to a request: it came, was admitted, got a token, stopped (the last three as often as it was admitted), gave back its memory. */
+const momentsOf = (spent, came) => spent.reduce((m, ms) => [...m, m.at(-1) + ms], [came]);
+
+const inMemory = (m, t) => {
+  for (let k = 1; k < m.length - 1; k += 3) if (m[k] <= t && t < m[k + (k + 4 === m.length ? 3 : 2)]) return true;
+  return false;
+};
+
+/** Who has memory in a millisecond: [request, rows used, rows held]. A request is [came, prompt, output]. */
+export function memoryAt(run, requests, t, { pages, reserved, size }) {
+  const found = new Map(), prompts = [], last = (m, k) => 3 * k + 5 === m.length;
+  run.lanes.forEach((spent, i) => {
+    const [came, prompt, output] = requests[i], m = momentsOf(spent, came);
+    if (!inMemory(m, t)) return;
+    let spell = 0;
+    while (t >= m[3 * spell + 3] && !last(m, spell)) spell += 1;
+    const [token, stop] = m.slice(3 * spell + 2), lost = run.lost[i] ?? [];
+    const first = Math.max(prompt, ...lost.slice(0, spell).map((rows) => rows + 1)), end = [...lost, prompt + output - 1][spell];
+    if (t < token) prompts.push([i, Math.min(first, end)]);
+    else found.set(i, t < stop ? first + Math.floor(((end - first) * (t - token)) / (stop - token)) : 0);
+  });
+  let free = pages;
+  for (const rows of found.values()) free -= Math.ceil(Math.max(rows, reserved) / size);
+  for (const [i, rows] of prompts) {
+    found.set(i, reserved ? rows : Math.min(rows, Math.max(0, free) * size));
+    free -= Math.ceil(found.get(i) / size);
+  }
+  return [...found].sort(([a], [b]) => a - b).map(([i, rows]) => [i, rows, Math.ceil(Math.max(rows, reserved) / size) * size]);
+}
 
 function render({ model, el }) {
   const data = model.get("data"), get = (name) => model.get(name), NAMES = ["pages", "every", "prompt"];
@@ -11,180 +42,188 @@ function render({ model, el }) {
     const size = name === "pages" ? data.page_size : 1, places = data.places[name].map((place) => place * size); // a pool is told in rows, as in the picture
     return field(LABELS[name], places, () => get(name) * size, (value) => {
       if (!places.includes(value)) return `One of ${places.join(", ")}, please.`;
-      put(model, { [name]: value / size });
+      put(model, { [name]: value / size, at: -1 });
     });
   });
-  const layer = s("g"), lanes = scene(layer), picture = stage(model, "server-lanes", drawPicture, layer);
+  const layer = s("g"), parts = scene(layer), picture = stage(model, "server-lanes", drawPicture, layer);
   const voice = announcer(), rest = h("table", { class: "fac-server-rest" });
-  const marks = key(["fac-server-full", "rows that are needed"], ["fac-key-waste", "held, but empty"], ["fac-server-queue", "requests that wait"]);
+  const marks = key(["fac-server-wait", "waits"], ["fac-server-prompt", "prompt computed"], ["fac-server-answer", "served: its rows are used"], ["fac-key-waste", "held, but empty"], ["fac-server-thrown", "thrown out: begins again"]);
   marks.append(h("span", { class: "fac-soft" }, "Simulated by a cost model of an H100, not measured."));
-  const fold = more("waits, steps, who is thrown out", h("div", { class: "fac-server-scroll" }, rest), h("p", { class: "fac-soft" }, "Thrown out: the pool was full, so the youngest request gave its pages back and starts again later."));
+  const SHOWN = 3; // of the facts: these are in the picture
+  const fold = more("waits, steps", h("div", { class: "fac-server-scroll" }, rest), h("p", { class: "fac-soft" }, "Thrown out: the pool was full, so the youngest request gave its pages back and starts again later."));
   const tell = unfolded(fold, drawRest);
-  let heldAt = null; // pages and pointer where the drag of the pool began
-  root(model, el, picture.node, marks, h("div", { class: "fac-fields" }, fields.map((f) => f.node)), fold, voice.node);
+  root(model, el, picture.node, marks, h("div", { class: "fac-fields" }, fields.map((f) => f.node), fold), voice.node);
 
-  const SHOWN = [0, 2]; // of the facts: tokens a second, and what is wasted
   const settings = () => Object.fromEntries(NAMES.map((name) => [name, get(name)]));
   const runs = () => Object.entries(data.lanes).map(([name, lane]) => [name, runAt(lane, settings())]);
+  const requests = () => data.requests[`${get("every")} ${get("prompt")}`];
+  const reserved = (name) => (data.reserving.includes(name) ? get("prompt") + data.answer : 0);
+  const fastest = (all) => all.reduce((a, b) => (b[1].speed > a[1].speed ? b : a));
+  const slowest = (all) => all.reduce((a, b) => (b[1].speed < a[1].speed ? b : a));
+  const lasts = (all) => Math.round(1000 * Math.max(...all.map(([, run]) => run.seconds)));
+  const moment = (all) => (get("at") < 0 ? fastest(all)[1].moment : Math.min(get("at"), lasts(all)));
+  const timeText = (ms) => `${(ms / 1000).toFixed(2)} s`;
 
   function draw() {
     for (const f of fields) f.follow();
-    const speeds = runs().map(([name, run]) => `${name} ${run.speed}`);
     picture.draw();
     tell();
-    voice.say(`Tokens a second: ${speeds.join(", ")}.`);
+    voice.say(`Tokens a second: ${runs().map(([name, run]) => `${name} ${run.speed}`).join(", ")}.`);
   }
 
   /** What is not in the picture: the other facts, a row a policy. */
   function drawRest() {
-    const others = data.facts.filter((_, i) => !SHOWN.includes(i)), told = (run) => facts(run).filter((_, i) => !SHOWN.includes(i));
+    const others = data.facts.slice(SHOWN);
     rest.replaceChildren(h("tr", {}, h("th", {}), others.map(([, , what]) => h("th", { scope: "col" }, what))),
-      ...runs().map(([name, run]) => h("tr", {}, h("th", { scope: "row" }, name), told(run).map(([value]) => h("td", {}, value)))));
+      ...runs().map(([name, run]) => h("tr", {}, h("th", { scope: "row" }, name), others.map(([fact, unit]) => h("td", {}, `${run[fact]}${unit}`)))));
   }
 
-  /** What a run comes to: pairs of a value and what it is. */
-  const facts = (run) => data.facts.map(([name, unit, what]) => [`${run[name]}${unit}`, what]);
+  /** What is to be seen: how many the same memory serves. */
+  function finding(all, brief) {
+    const [[, fast], [, slow]] = [fastest(all), slowest(all)], gain = short(fast.speed / slow.speed, 2);
+    if (gain === "1") return ["Same memory, same speed", ""];
+    if (fast.most > slow.most) return [brief ? `Same memory: up to ${fast.most} at once,` : `The same memory serves up to ${fast.most} requests at once,`, `not ${slow.most}: ${gain} × the tokens a second`];
+    return ["Here memory is no wall, but empty seats are:", `${gain} × the tokens a second`];
+  }
 
-  /** Lanes of one clock; their height is the pool, whose line is dragged. */
+  /** A panel for each policy: its requests as lanes of one clock, and what the pool holds at the moment of the handle. */
   function drawPicture(width, fs) {
-    const all = runs(), slowest = Math.max(...all.map(([, run]) => run.seconds)), rows = get("pages") * data.page_size, narrow = width < 700, tight = width < 440;
-    const left = 1, across = width - left - (narrow ? 0.6 * fs : 18.5 * fs), room = get("presenter"), tall = (room ? 2.6 : 4.4) * fs, queue = (room ? 1.2 : 1.6) * fs, trace = 1.3 * fs, most = Math.max(1, ...all.flatMap(([, run]) => run.waiting)), head = (narrow ? 3.9 : 2.8) * fs;
-    const each = head + tall + queue + trace + (tight ? 5.7 : narrow ? 3.9 : room ? 1.4 : 1.9) * fs;
-    const speeds = all.map(([, run]) => run.speed), gain = short(Math.max(...speeds) / Math.min(...speeds), 2); // of the fastest over the slowest
-    const asked = [`${data.requests} requests${tight ? "" : ` of up to ${get("prompt")} + ${data.answer} tokens`}, one every ${get("every")} ms`, `a pool of ${rows} rows, each a token's K and V`];
-    const [[first, fast], [last, slow]] = [Math.max, Math.min].map((most) => all.find(([, run]) => run.speed === most(...speeds)));
-    const [waste, unit] = data.facts[SHOWN[1]], reason = `with ${fast[waste]}${unit} of the held rows empty, not ${slow[waste]}${unit}`;
-    const whole = `${first[0].toUpperCase()}${first.slice(1)}: ${gain} × ${last}'s speed`, title = wide(whole, fs) < width ? whole : `Same memory, ${gain} × the speed`, large = !tight && wide(title, 1.4 * fs) < width, one = wide(`${title}, ${reason}`, 1.25 * fs) < width; // with its reason in one line or in two
-    const under = one ? 0 : 1.35 * fs, above = (narrow ? 4.2 : 3) * fs + under, bottom = above + all.length * each + 1.1 * fs;
-    picture.svg.setAttribute("aria-label", `The memory of a server over ${slowest} seconds, ${rows} rows, a lane for each policy. ${all.map(([name, run]) => `${name}: ${facts(run).map((fact) => fact.join(" ")).join(", ")}`).join(". ")}.`);
-    lanes((add) => {
-      add("title", "text", { class: large ? "fac-t-big" : "fac-t-name", x: 1, y: 1.15 * fs }, gain === "1" ? "Same memory, same speed" : one ? `${title}, ${reason}` : title);
-      if (!one) add("reason", "text", { class: tight ? "fac-t-small" : "fac-t-name", x: 1, y: 2.5 * fs }, gain === "1" ? "" : reason);
-      lines(add, "asked", asked, 1, 2.5 * fs + under, fs, narrow);
-      all.forEach(([name, run], i) => {
-        const y = above + i * each + head, what = data.policies[name].map((text) => text.replace("{most}", get("prompt") + data.answer));
-        add(`name ${name}`, "text", { class: "fac-t-name", x: 1, y: y - head + 1.1 * fs }, name);
-        lines(add, `what ${name}`, what, 1, y - head + 2.25 * fs, fs, narrow);
-        drawQueue(add, name, run, most, { x: left, came: left + (across * run.last[0]) / slowest, y: y + tall, across: (across * run.seconds) / slowest, queue, fs });
-        drawLane(add, name, run, { x: left, y, across: (across * run.seconds) / slowest, full: across, tall });
-        const says = `${width < 360 ? "done" : `all ${data.requests} answered`} after ${short(run.seconds, 3)} s`, end = left + (across * run.seconds) / slowest, long = wide(says, 0.87 * fs), fits = end - left > long + fs;
-        add(`end ${name}`, "path", { class: "fac-axis-strong", d: `M${end.toFixed(1)} ${y + tall}v${queue + trace + 1.1 * fs}` });
-        add(`ended ${name}`, "text", { class: "fac-t-small fac-t-name", x: fits ? end - 0.4 * fs : end + 0.4 * fs, y: y + tall + queue + trace + 0.95 * fs, "text-anchor": fits ? "end" : "start" }, says);
-        drawLast(add, name, run, { left, second: across / slowest, y: y + tall + queue + 0.65 * trace, right: left + across, fs, tight });
-        if (narrow) drawFacts(add, name, run, 1, y + tall + queue + trace + 2.7 * fs, !tight, fs);
-        else drawFacts(add, name, run, left + across + 1.6 * fs, y + 1.6 * fs, false, fs);
+    const all = runs(), narrow = width < 700, room = get("presenter"), end = lasts(all), at = moment(all), list = requests(), rows = get("pages") * data.page_size;
+    const pitch = width < 1300 || room || all.length > 3 ? 2 : 3, tall = pitch * list.length, beside = narrow ? 0 : Math.min(27 * fs, 0.3 * width), across = width - 2 - (narrow ? 0.6 * fs : beside + 1.8 * fs);
+    const box = { lines: narrow ? 2 : 4, wide: narrow ? across : beside, gap: 3 };
+    box.tall = narrow ? 1.15 * fs : (tall - (box.lines - 1) * box.gap) / box.lines;
+    const head = (narrow ? 2.6 : 1.5) * fs, foot = 1.5 * fs, pool = narrow ? 1.9 * fs + box.lines * (box.tall + box.gap) : 0, each = head + tall + foot + pool + (narrow ? 0.7 : 0.4) * fs;
+    const [what, gain] = finding(all, width < 440), whole = [what, gain].filter(Boolean).join(" "), one = wide(whole, 1.3 * fs) < width, above = (one ? 3 : 4.2) * fs + (narrow ? 0.3 * fs : 0), bottom = above + all.length * each + 1.5 * fs;
+    const sx = (ms) => 1 + (across * ms) / end;
+    const told = all.map(([name, run]) => ({ name, run, held: memoryAt(run, list, at, { pages: get("pages"), reserved: reserved(name), size: data.page_size }), ...counted(run, list, at) }));
+    picture.svg.setAttribute("aria-label", `${list.length} requests over ${timeText(end)}, a lane each, and a pool of ${rows} rows after ${timeText(at)}. ${told.map(({ name, run, held, served, waiting }) => `${name}: ${served} are served, ${held.length - served} have ended and hold memory, ${waiting} wait; ${data.facts.slice(0, SHOWN).map(([fact, unit, says]) => `${run[fact]}${unit} ${says}`).join(", ")}`).join(". ")}.`);
+    picture.svg.setAttribute("role", "group"); // it holds a handle for the keyboard
+    parts((add) => {
+      const size = one || wide(what, 1.3 * fs) < width ? "fac-t-big" : "fac-t-name";
+      add("title", "text", { class: size, x: 1, y: 1.2 * fs }, one ? whole : what);
+      if (!one) add("gain", "text", { class: size, x: 1, y: 2.6 * fs }, gain);
+      const came = `${list.length} requests, one every ${get("every")} ms; ${rows} rows of memory`, asked = [`${came}, each for a token's K and V`, came];
+      add("asked", "text", { class: "fac-t-soft", x: 1, y: above - 0.55 * fs }, asked.find((text) => wide(text, 0.87 * fs) < width - 2) ?? asked[1]);
+      told.forEach((one_, i) => {
+        const y = Math.round(above + i * each + head), { name, run } = one_, words = 0.9 * wide(data.policies[name], 0.87 * fs) < width ? data.policies[name] : "";
+        add(`name ${name}`, "text", { class: "fac-t-name", x: 1, y: above + i * each + 1.05 * fs }, name);
+        add(`what ${name}`, "text", { class: "fac-t-soft", x: narrow ? 1 : 1 + wide(name, 1.08 * fs) + 0.6 * fs, y: above + i * each + (narrow ? 2.1 : 1.05) * fs }, words);
+        add(`ground ${name}`, "rect", { class: "fac-server-panel", x: 1, y, width: across, height: tall });
+        drawLanes(add, name, run, list, { sx, y, pitch });
+        drawEnd(add, name, run, { x: sx(1000 * run.seconds), right: 1 + across, y: y + tall + 1.1 * fs, fs });
+        drawPool(add, one_, narrow ? { x: 1, y: y + tall + foot + 1.6 * fs, says: y + tall + foot + 1.15 * fs, rows, fs, ...box } : { x: 1 + across + 1.6 * fs, y, says: above + i * each + 1.05 * fs, rows, fs, ...box });
+        add(`now ${name}`, "path", { class: "fac-server-now", d: `M${sx(at).toFixed(1)} ${y - 3}v${tall + 6}` });
+        const left = sx(at) > 5 * fs ? -1 : 1;
+        if (one_.waiting * pitch > 1.5 * fs) chip(add, `wait ${name}`, `${one_.waiting} wait`, sx(at) + left * 2.5 * fs, y + pitch * (one_.first + one_.waiting / 2), fs);
       });
-      const came = all[0][1].last[0], at = left + (across * came) / slowest, said = `last request comes, ${short(came, 3)} s`, before = at + wide(said, 0.87 * fs) > width;
-      add("came", "path", { class: "fac-server-came", d: all.map((_, i) => `M${at.toFixed(1)} ${above + i * each + head}v${tall + queue + trace}`).join("") + `M${at.toFixed(1)} ${bottom - 1.3 * fs}V${bottom}` });
-      add("came says", "text", { class: "fac-t-small fac-t-name", x: at + (before ? -0.4 : 0.4) * fs, y: bottom - 0.45 * fs, "text-anchor": before ? "end" : "start" }, said);
-      const coach = firstCoach(add, all[0], { left, across, slowest, tall, rows, fs, top: above + head });
-      nameAreas(add, all[0][1], coach, { left, across, slowest, tall, fs, top: above + head });
-      drawPool(add, rows, { x: left + across, y: above + head, fs, says: tight ? "" : `${narrow ? "" : "pool: "}${rows} rows, drag` });
-      add("time", "path", { class: "fac-axis-strong", d: `M${left} ${bottom}h${across}` });
-      const every = [0.1, 0.2, 0.5, 1, 2, 5].find((step) => slowest / step <= 7) ?? 10;
-      for (let t = 0; t <= slowest; t += every) {
-        const x = left + (across * t) / slowest, last = t + every > slowest;
-        add(`tick ${t.toFixed(1)}`, "path", { class: "fac-axis-strong", d: `M${x.toFixed(1)} ${bottom}v5` });
-        add(`time ${t.toFixed(1)}`, "text", { class: "fac-t-small", x: Math.min(x, width - (last ? 2.2 : 0) * fs), y: bottom + 1.4 * fs, "text-anchor": t ? "middle" : "start" }, `${short(t, 2)}${last ? " s" : ""}`);
+      if (!narrow) add("when", "text", { class: "fac-t-small fac-server-when", x: width - 1, y: above + 1.05 * fs, "text-anchor": "end" }, `at ${timeText(at)}`);
+      drawTime(add, { sx, end, at, bottom, across, width, fs });
+    });
+    return bottom + 2 * fs;
+  }
+
+  /** How many are served and how many wait at a moment; the first of these. */
+  function counted(run, list, t) {
+    let served = 0, waiting = 0, first = -1;
+    run.lanes.forEach((spent, i) => {
+      const m = momentsOf(spent, list[i][0]), here = inMemory(m, t);
+      if (here && t < m.at(-2)) served += 1;
+      if (here || t < m[0] || t >= m.at(-1)) return;
+      if (first < 0) first = i;
+      waiting += 1;
+    });
+    return { served, waiting, first };
+  }
+
+  /** A lane for each request, in the order in which they came: paths by what happens in it. */
+  function drawLanes(add, name, run, list, { sx, y, pitch }) {
+    const KINDS = ["wait", "prompt", "answer"], paths = { wait: "", prompt: "", answer: "", ended: "", thrown: "" };
+    run.lanes.forEach((spent, i) => {
+      const m = momentsOf(spent, list[i][0]), high = y + pitch * i + (pitch > 2 ? 1 : 0.75);
+      for (let k = 0; k + 1 < m.length; k += 1) {
+        const kind = k + 2 === m.length ? "ended" : KINDS[k % 3], [from, to] = [sx(m[k]), sx(m[k + 1])], least = kind === "prompt" ? 1.5 : 0;
+        if (to > from || least) paths[kind] += `M${from.toFixed(1)} ${high}H${Math.max(to, from + least).toFixed(1)}`;
+        if (k % 3 === 2 && k + 3 < m.length) paths.thrown += `M${to.toFixed(1)} ${high - 0.8 * pitch}v${1.6 * pitch}`;
       }
     });
-    return bottom + 1.9 * fs;
+    for (const [kind, d] of Object.entries(paths)) add(`${kind} ${name}`, "path", { class: `fac-server-${kind}`, "stroke-width": pitch > 2 ? 2 : 1.5, d });
   }
 
-  /** Small lines of text, one under the other. */
-  const lines = (add, key, texts, x, y, fs, narrow) => (narrow ? texts.map((text, i) => text + (i < texts.length - 1 ? ";" : "")) : [texts.join("; ")]).forEach((text, i) => add(`${key} ${i}`, "text", { class: "fac-t-soft", x, y: y + i * 1.15 * fs }, text));
-
-  /** How fast, and how much is wasted: one under the other, or side by side. */
-  function drawFacts(add, name, run, x, y, beside, fs) {
-    SHOWN.map((place) => facts(run)[place]).forEach(([value, what], i) => {
-      const least = beside ? 0 : 4.4 * fs, at = x + (beside ? i * 15.5 : 0) * fs, under = y + (beside ? 0 : 2 * i) * fs, room = (0.6 + (i ? 0.85 : 1.05) * value.length) * fs;
-      add(`value ${name} ${i}`, "text", { class: `fac-server-fact ${i ? "fac-t-big" : "fac-server-speed"}`, x: at + least, y: under, "text-anchor": least ? "end" : "start" }, value); // one under the other: by their last digit
-      add(`fact ${name} ${i}`, "text", { class: `fac-server-fact ${i ? "fac-t-small" : "fac-t-name"}`, x: at + (beside ? room : 5.2 * fs), y: under }, what);
-    });
+  /** Where all have their answers: when, and how fast that was. */
+  function drawEnd(add, name, run, { x, right, y, fs }) {
+    const [fast, when] = [`${run.speed} tokens a second`, `, done in ${short(run.seconds, 3)} s`], says = wide(fast + when, fs) < right ? fast + when : fast, back = x + wide(says, fs) > right;
+    add(`speed ${name}`, "text", { class: "fac-server-fact fac-t-name", x: back ? right : x, y, "text-anchor": back ? "end" : "start" }, says);
   }
 
-  /** Stripes of one slant through columns of any height, each 10 px apart on the page. */
-  const stripes = (x, floor, wide, high) => {
-    let path = "";
-    for (let c = Math.ceil((x + floor - high) / 10) * 10; c < x + wide + floor; c += 10) {
-      const [left, right] = [Math.max(x, c - floor), Math.min(x + wide, c - floor + high)];
-      if (right > left) path += `M${left.toFixed(1)} ${(c - left).toFixed(1)}L${right.toFixed(1)} ${(c - right).toFixed(1)}`;
+  /** Where each request's rows lie: who sets room aside has a place of its own, pages fill what is there. */
+  function places(run, list, held, room) {
+    if (!room) return held.reduce((found, [, , rows]) => [...found, found.at(-1) + rows], [0]);
+    const free = [], own = new Map();
+    const admitted = run.lanes.map((spent, i) => [i, momentsOf(spent, list[i][0])]).sort(([, a], [, b]) => a[1] - b[1]);
+    for (const [i, m] of admitted) {
+      let place = free.findIndex((until) => until <= m[1]);
+      if (place < 0) place = free.length;
+      free[place] = m.at(-1);
+      own.set(i, place * room);
     }
-    return path;
-  };
-
-  /** What is needed is full, what is held for nothing is striped, up to the dotted line of the pool. */
-  function drawLane(add, name, run, { x, y, across, full, tall }) {
-    const wide = across / run.needed.length, high = (percent) => y + tall * (1 - percent / 100);
-    const line = (values) => values.map((v, i) => `${i ? "V" : "L"}${i ? high(v).toFixed(1) : `${x} ${high(v).toFixed(1)}`}H${(x + (i + 1) * wide).toFixed(1)}`).join("");
-    add(`held ${name}`, "path", { class: "fac-server-held", d: `M${x} ${y + tall}${line(run.held)}V${y + tall}Z` }, "rows that are held, but empty");
-    add(`stripes ${name}`, "path", { class: "fac-waste-stripes", d: run.held.map((v, i) => (v > 0 ? stripes(x + i * wide, y + tall, wide, (tall * v) / 100) : "")).join("") });
-    add(`gap ${name}`, "path", { class: "fac-server-ground", d: `M${x} ${y + tall}${line(run.needed)}V${y + tall}Z` });
-    add(`needed ${name}`, "path", { class: "fac-server-full", d: `M${x} ${y + tall}${line(run.needed)}V${y + tall}Z` }, "rows that are needed");
-    add(`floor ${name}`, "path", { class: "fac-axis-strong", d: `M${x} ${y + tall}h${full}` });
-    add(`pool ${name}`, "path", { class: "fac-server-pool", d: `M${x} ${y}h${full}` });
+    return held.map(([i]) => own.get(i));
   }
 
-  /** Who waits, below the lane: it hangs from the floor, to one scale in all lanes. */
-  function drawQueue(add, name, run, most, { x, came, y, across, queue, fs }) {
-    const wide_ = across / run.waiting.length, long = Math.max(...run.waiting), peak = run.waiting.indexOf(long), low = (many) => (y + (0.95 * queue * many) / most).toFixed(1);
-    add(`queue ${name}`, "path", { class: "fac-server-queue", d: `M${x} ${y}${run.waiting.map((many, i) => `V${low(many)}H${(x + (i + 1) * wide_).toFixed(1)}`).join("")}V${y}Z` }, "requests that wait");
-    const says = `${long} wait`, half = wide(says, 0.87 * fs) / 2 + 0.4 * fs, at = Math.max(x + half, x + (peak + 0.5) * wide_);
-    if (long) add(`queued ${name}`, "text", { class: "fac-t-small", x: Math.abs(at - came) < half ? came + half : at, y: y + Math.min(0.62, (0.95 * long) / most + 0.62) * queue + 0.2 * fs, "text-anchor": "middle" }, says);
-  }
-
-  /** The last request to come, traced: it waits, then it is answered. */
-  function drawLast(add, name, run, { left, second, y, right, fs, tight }) {
-    const [came, first, ended] = run.last.map((t) => left + t * second), [, waited, answered] = run.last.map((t, i) => t - run.last[Math.max(0, i - 1)]);
-    add(`waits ${name}`, "path", { class: "fac-server-waits", d: `M${came} ${y}H${first}` });
-    add(`runs ${name}`, "path", { class: "fac-server-runs", d: `M${first} ${y}H${Math.max(ended, first + 2)}` }, `answered in ${short(answered, 2)} s`);
-    add(`comes ${name}`, "circle", { class: "fac-server-dot", cx: came, cy: y, r: 3.5 });
-    const says = `${tight ? "waits" : "the last one waits"} ${short(waited, 2)} s`, long = wide(says, 0.87 * fs), within = first - came > long + fs;
-    if (within) add(`break ${name}`, "rect", { class: "fac-server-ground", x: (came + first - 0.95 * long) / 2, y: y - 0.5 * fs, width: 0.95 * long, height: fs });
-    add(`last ${name}`, "text", { class: "fac-t-small fac-t-name", x: within ? (came + first) / 2 : Math.min(ended + 0.5 * fs, right - long), y: y + 0.3 * fs, "text-anchor": within ? "middle" : "start" }, says);
-  }
-
-  /** Where the first step began with few: held rows are few for a while, though nobody may get on. Returns from where to where it is said. */
-  function firstCoach(add, [name, run], { left, across, slowest, tall, rows, fs, top }) {
-    const bins = run.held.findIndex((held) => held > run.held[0]), at = left + (bins * across * run.seconds) / slowest / run.held.length;
-    if (name !== "static batching" || bins < 2 || run.held[0] > 60) return [Infinity, -Infinity];
-    const rows_ = Math.round((run.held[0] * rows) / 100), texts = [`← the first coach left with ${run.aboard} aboard: ${rows_} rows`, `← left with ${run.aboard} aboard`];
-    const says = texts.find((text) => wide(text, 0.87 * fs) < 0.4 * across) ?? texts[1], long = wide(says, 0.87 * fs) + 0.5 * fs;
-    chip(add, "coach", says, at + long / 2 + 0.3 * fs, top + ((100 - run.held[bins]) / 100) * tall + 0.75 * fs, fs);
-    return [at, at + long + 0.6 * fs];
-  }
-
-  /** What the two areas of the first lane are: what is empty, on itself; what is needed, right above it. */
-  function nameAreas(add, run, [from_, to_], { left, across, slowest, tall, fs, top }) {
-    const count = run.held.length, each = (across * run.seconds) / slowest / count;
-    let taken = [Math.floor((from_ - left) / each), Math.ceil((to_ - left) / each)];
-    ["held, but empty", "↓ rows that are needed"].forEach((text, needed) => {
-      const bins = Math.ceil((wide(text, 0.87 * fs) + 1.2 * fs) / each);
-      let best = { high: 0 };
-      for (let from = 0; from + bins <= count; from += 1) {
-        const low = Math.max(...run.needed.slice(from, from + bins)), high = Math.min(...run.held.slice(from, from + bins));
-        if ((from >= taken[1] || from + bins <= taken[0]) && high - low > best.high + 1) best = { high: high - low, from, x: left + (from + bins / 2) * each, y: top + tall * (1 - (needed ? low : (low + high) / 2) / 100) - (needed ? 0.7 * fs : 0) };
+  /** The pool, in lines of as many rows each: who holds how much, and how much of it is used. */
+  function drawPool(add, { name, run, held, served, waiting }, { x, y, says, rows, lines, wide: across, tall, gap, fs }) {
+    const line = rows / lines, scale = across / line, where = places(run, requests(), held, reserved(name));
+    let used = "", empty = "", edges = "", stripe = "";
+    const pieces = (from, to, act) => {
+      for (let k = Math.floor(from / line); k * line < to && k < lines; k += 1) {
+        const [a, b] = [Math.max(from, k * line) - k * line, Math.min(to, (k + 1) * line) - k * line];
+        if (b > a) act(x + a * scale, y + k * (tall + gap), (b - a) * scale);
       }
-      const named = (best.high * tall) / 100 > 1.3 * fs;
-      [...marks.children].find((mark) => text.endsWith(mark.textContent)).hidden = named; // once is enough
-      if (!named) return;
-      taken = [best.from, best.from + bins];
-      chip(add, `area ${text}`, text, best.x, best.y, fs);
+    };
+    const area = (px, py, w) => `M${px.toFixed(1)} ${py.toFixed(1)}h${w.toFixed(1)}v${tall.toFixed(1)}h${(-w).toFixed(1)}z`;
+    held.forEach(([, full, room], i) => {
+      pieces(where[i], where[i] + room, (...piece) => (edges += area(...piece)));
+      pieces(where[i], where[i] + full, (...piece) => (used += area(...piece)));
+      pieces(where[i] + full, where[i] + room, (px, py, w) => {
+        empty += area(px, py, w);
+        stripe += hatching(px, py, w, tall, 10);
+      });
     });
+    let free = "";
+    pieces(0, rows, (...piece) => (free += area(...piece)));
+    const count = `${served} served`, ended = held.length - served, more_ = [ended > 0 && `${ended} ended`, waiting && `${waiting} wait`].filter(Boolean).join(", ");
+    add(`pool ${name}`, "path", { class: "fac-server-pool", d: free });
+    add(`empty ${name}`, "path", { class: "fac-waste", d: empty }, "rows that are held, but empty");
+    add(`stripes ${name}`, "path", { class: "fac-waste-stripes", d: stripe });
+    add(`used ${name}`, "path", { class: "fac-server-used", d: used }, "rows that are used");
+    add(`edges ${name}`, "path", { class: "fac-server-edges", d: edges });
+    const narrow = lines < 4, waste = `${run.wasted} % ${narrow && across < 400 ? "" : "of the held rows "}empty${narrow ? "" : ", on average"}`;
+    add(`served ${name}`, "text", { class: "fac-server-count fac-t-big", x, y: says }, count);
+    add(`waiting ${name}`, "text", { class: "fac-t-small", x: x + wide(count, 1.4 * fs) + 0.3 * fs, y: says }, more_);
+    add(`waste ${name}`, "text", { class: "fac-server-fact fac-t-soft", x: narrow ? x + across : x, y: narrow ? says : y + lines * (tall + gap) - gap + 1.1 * fs, "text-anchor": narrow ? "end" : "start" }, waste);
   }
 
-  /** The handle of the pool, on its line: a step up is a pool twice as large. While it is held it follows the hand. */
-  function drawPool(add, rows, { x, y, fs, says }) {
-    const step = 1.5 * fs, moved = heldAt && picture.svg.facHeld ? step * Math.log2(get("pages") / heldAt.pages) : 0;
-    if (!picture.svg.facHeld) heldAt = null;
-    add("pool says", "text", { class: "fac-t-small fac-t-name", x: x - 0.9 * fs, y: y - 0.55 * fs, "text-anchor": "end" }, says);
-    add("knob", "circle", { class: "fac-knob fac-down", cx: x - 0.2 * fs, cy: y - moved, r: 0.52 * fs }, "drag: pages of the pool", (px, py) => {
-      heldAt ??= { pages: get("pages"), y: py };
-      put(model, { pages: nearest(data.places.pages, heldAt.pages * 2 ** ((heldAt.y - py) / step)) });
-    });
+  /** The clock, and the handle of the moment that the pools are drawn at. */
+  function drawTime(add, { sx, end, at, bottom, across, width, fs }) {
+    add("time", "path", { class: "fac-axis-strong", d: `M1 ${bottom}h${across}` });
+    const every = [0.1, 0.2, 0.5, 1, 2, 5].find((step) => end / 1000 / step <= 7) ?? 10;
+    for (let t = 0; t <= end / 1000; t += every) {
+      const x = sx(1000 * t), last = t + every > end / 1000;
+      add(`tick ${t.toFixed(1)}`, "path", { class: "fac-axis-strong", d: `M${x.toFixed(1)} ${bottom}v5` });
+      add(`time ${t.toFixed(1)}`, "text", { class: "fac-t-small", x: Math.min(x, width - (last ? 2.2 : 0) * fs), y: bottom + 1.7 * fs, "text-anchor": t ? "middle" : "start" }, `${short(t, 2)}${last ? " s" : ""}`);
+    }
+    const x = sx(at), says = `memory at ${timeText(at)}`, before = x + wide(says, 0.87 * fs) + 2 * fs > width, go = (px) => put(model, { at: Math.max(0, Math.min(end, Math.round(((px - 1) / across) * end))) });
+    const step = (e) => {
+      const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10 }[e.key], to = { Home: 0, End: end }[e.key];
+      if (by == null && to == null) return;
+      e.preventDefault();
+      put(model, { at: to ?? Math.max(0, Math.min(end, at + by * Math.max(1, Math.round(end / 100)))) });
+    };
+    handleName(add, picture.svg, "moment", { x: x + (before ? -1 : 1) * fs, y: bottom - 0.45 * fs, "text-anchor": before ? "end" : "start" }, says);
+    const knob = add("knob", "circle", { class: "fac-knob fac-across", cx: x.toFixed(1), cy: bottom, r: 0.52 * fs, "data-handle": "moment", tabindex: 0, role: "slider", "aria-label": "moment", "aria-valuemin": 0, "aria-valuemax": end, "aria-valuenow": at, "aria-valuetext": timeText(at), "data-lm-suppress-shortcuts": "true" }, "drag: the moment of the pools", go);
+    knob.onkeydown = step;
   }
 
-  onChanges(model, NAMES, draw);
+  onChanges(model, [...NAMES, "at"], draw);
   draw();
 }
 

@@ -75,8 +75,9 @@ function render({ model, el }) {
       + get("compiled").map((c) => ` ◆ ${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)} shared${c.registers == null ? "" : `, ${c.registers} registers a thread`}${c.spills ? `, ${c.spills} B spilled` : ""}.`).join("")
       + (get("compiled").length ? " Trust the compiler's own figure over the formula." : ""));
     picture.svg.setAttribute("aria-label", `${title.textContent}. ${Object.entries(shared).map(([name, bytes]) => `${name} ${bytesText(bytes, KIB)}`).join(", ")} in shared memory. K and V are read ${times(get("block_q"))}.`);
+    const largest = walls.map(({ limit }) => largestTile(now.terms, now.values, limit));
     walls.forEach(({ limit }, i) => {
-      const best = largestTile(now.terms, now.values, limit), fits = total <= limit;
+      const best = largest[i], fits = total <= limit;
       const cells = [`${fits ? "✓" : "✗"} ${bytesText(Math.abs(limit - total), KIB)} ${fits ? "left" : "over"}`, best ? `${best} × ${best}` : "none", best ? times(best) : "–"];
       rows[i].node.classList.toggle("fac-sram-out", !fits);
       cells.forEach((cell, j) => write(rows[i].node.children[j + 1], cell));
@@ -92,7 +93,8 @@ function render({ model, el }) {
       walls.forEach(({ limit }, i) => over(`limit ${i}`, "path", { class: "fac-sram-limit", d: `M${px(limit)} ${top}v${edges.some((edge) => Math.abs(px(edge) - px(limit)) < fs) ? tall - 3.4 * fs : tall}` }));
       if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
       if (total > most) over("spill hatch", "path", { class: "fac-sram-hatch", d: hatching(px(most), top, px(total) - px(most), tall, 11) });
-      const spans = slide(add, over, shared, "shared", top, tall, px, fs, []);
+      if (over_) over("last", "path", { class: "fac-sram-last fac-sram-floor", d: `M${px(most) - 2.5} ${top - 0.7 * fs}h5v${tall + (narrow || edges.some((edge) => Math.abs(px(edge) - px(most)) < 12 * fs) ? 1.1 : 4.5) * fs}h-5z` }); // over which it spills
+      const spans = slide(add, over, shared, "shared", top, tall, px, fs, [], most);
       if (perThread) registerFile(add, over, now, px, y, fs);
       add("ruler", "path", { class: "fac-outline", d: `M${px(0)} ${top + tall}H${px(room)}` });
       handles(over, spans, now, px, top, tall, fs, width, narrow, over_ && { from: px(most), text: `${over_} too much` });
@@ -118,24 +120,43 @@ function render({ model, el }) {
       });
     });
     const end = y + (perThread ? 5.4 : 0.8) * fs;
-    buys((add) => drawReads(add, end, right, fs, narrow));
-    return end + 3.9 * fs;
+    buys((add) => drawReads(add, end, right, width, fs, narrow, largest, over_));
+    return end + (narrow ? 6 : 4.8) * fs;
   }
 
-  /** What a bigger tile buys: how often K and V are read, one stripe a time; the axis ends at tiles of 64 rows. */
-  function drawReads(add, y, right, fs, narrow) {
-    const n = get("n"), of = (rows) => Math.ceil(n / rows), many = of(get("block_q")), most = of(LONGEST), unit = (right - 1) / most, x = 1 + Math.min(many, most) * unit, tall = 1.4 * fs, top = y + 0.6 * fs, over = many > most;
-    add("reads", "text", { class: "fac-t-name", x: 1, y }, `K and V are read ${many} time${many > 1 ? "s" : ""}${narrow ? "" : ", once for each tile of Q,"} at N = ${n}`);
-    for (const [i, kind] of ["k", "v"].entries()) add(`reads ${kind}`, "rect", { class: `fac-sram-read fac-fill-${kind}`, x: 1, y: top + (i * tall) / 2, width: x - 1, height: tall / 2 });
-    if (unit > 3) add("reads each", "path", { class: "fac-sram-each", d: Array.from({ length: Math.min(many, most) - 1 }, (_, i) => `M${(1 + (i + 1) * unit).toFixed(1)} ${top}v${tall}`).join("") });
-    if (over) add("reads break", "path", { class: "fac-sram-break", d: [5, 3.2].map((back) => `M${x - back * fs} ${top - 3}l${0.5 * fs} ${tall / 2 + 3}l${-0.4 * fs} 0l${0.5 * fs} ${tall / 2 + 3}`).join("") });
-    if (over) chip(add, "reads more", `cut: ${short(many / most, 3)} × as long`, x - 10.5 * fs, top + tall / 2, fs);
+  /**
+   * What a bigger tile buys: how often K and V are read, one stripe a time; the axis ends at tiles of 64 rows. Each GPU's
+   * limit stands here too, at the reads of the largest square tile that fits: what it costs. Tiles that fit none fade.
+   */
+  function drawReads(add, y, right, width, fs, narrow, largest, over_) {
+    const n = get("n"), of = (rows) => Math.ceil(n / rows), many = of(get("block_q")), most = of(LONGEST), unit = (right - 1) / most, X = (reads) => 1 + Math.min(reads, most) * unit, x = X(many), tall = 1.4 * fs, top = y + (narrow ? 1.7 : 0.6) * fs, cut = many > most;
+    const best = largest.at(-1), least = of(best), costs = over_ && best && least > many && !cut, often = `${many} time${many > 1 ? "s" : ""}`;
+    const head = `K and V ${over_ ? "would be" : "are"} read ${often}${costs ? (narrow ? `; what fits: ${least}` : `; with the largest square tile that fits, of ${best} rows, ${least} times`) : `${narrow ? "" : ", once for each tile of Q,"} at N = ${n}`}`;
+    add("reads", "text", { class: "fac-t-name", x: 1, y }, head);
+    const says = narrow ? "each GPU: the fewest, with its largest square tile" : "each GPU: the fewest reads, with the largest square tile that fits it";
+    if (narrow || wide(head, 1.02 * fs) + wide(says, 0.87 * fs) < width) add("reads key", "text", { class: "fac-t-soft", x: narrow ? 1 : right, y: narrow ? y + 1.2 * fs : y, "text-anchor": narrow ? "start" : "end" }, says);
+    for (const [i, kind] of ["k", "v"].entries()) {
+      add(`reads ${kind}`, "rect", { class: `fac-sram-read fac-fill-${kind}${over_ ? " fac-sram-not" : ""}`, x: 1, y: top + (i * tall) / 2, width: x - 1, height: tall / 2 });
+      if (costs) add(`costs ${kind}`, "rect", { class: `fac-sram-cost fac-fill-${kind}`, x, y: top + (i * tall) / 2, width: X(least) - x, height: tall / 2 });
+    }
+    if (unit > 3) add("reads each", "path", { class: "fac-sram-each", d: Array.from({ length: Math.min(costs ? least : many, most) - 1 }, (_, i) => `M${(1 + (i + 1) * unit).toFixed(1)} ${top}v${tall}`).join("") });
+    if (cut) add("reads break", "path", { class: "fac-sram-break", d: [5, 3.2].map((back) => `M${x - back * fs} ${top - 3}l${0.5 * fs} ${tall / 2 + 3}l${-0.4 * fs} 0l${0.5 * fs} ${tall / 2 + 3}`).join("") });
+    if (cut) chip(add, "reads more", `cut: ${short(many / most, 3)} × as long`, x - 10.5 * fs, top + tall / 2, fs);
+    if (costs) chip(add, "costs", [`the limit costs ${least - many} more`, `limit: + ${least - many} reads`, `+ ${least - many}`].find((text) => wide(text, 0.87 * fs) + fs < X(least) - x) ?? "", (x + X(least)) / 2, top + tall / 2, fs);
     add("reads axis", "path", { class: "fac-outline", d: `M1 ${top + tall}H${right}` });
-    const ticks = [64, 128, 256, ...(narrow ? [] : [512])].filter((rows) => rows < n);
-    ticks.forEach((rows, i) => {
-      const at = 1 + of(rows) * unit, now = rows === get("block_q");
-      add(`reads tick ${rows}`, "path", { class: "fac-sram-lead", d: `M${at} ${top + tall}v${0.4 * fs}` });
-      add(`reads at ${rows}`, "text", { class: now ? "fac-t-small fac-t-name" : "fac-t-soft", x: at, y: top + tall + 1.35 * fs, "text-anchor": i ? "middle" : "end" }, narrow ? `${rows} rows` : `${rows} rows: ${of(rows)}`);
+    const floors = []; // one for all GPUs with the same, and one for all past the end
+    walls.forEach(({ names }, i) => {
+      const reads = largest[i] ? of(largest[i]) : 0, same = floors.find((floor) => floor.reads === reads || Math.min(floor.reads, reads) > most);
+      if (same) same.names[same.reads > most ? "unshift" : "push"](...names), same.all.unshift(reads), (same.reads = Math.min(same.reads, reads));
+      else if (reads) floors.push({ reads, rows: largest[i], names: [...names], all: [reads] });
+    });
+    floors.sort((a, b) => a.reads - b.reads);
+    const lines = floors.map(({ reads, rows, names, all }) => [names.join(", "), reads > most ? `${all.join(", ")}${narrow ? "" : " times"} →` : `${reads} times${narrow ? "" : `, ${rows} rows`}`]), sizes = lines.map(([name, reads]) => Math.max(wide(name, fs), wide(reads, 0.8 * fs)) + 0.6 * fs), places = spread(floors.map(({ reads }) => X(reads)), sizes, 0, width);
+    floors.forEach(({ reads }, i) => {
+      const at = X(reads), low = top + tall, off = reads > most;
+      if (!off) add(`floor ${i}`, "path", { class: "fac-sram-least fac-sram-floor", d: `M${at - 1.5} ${top - 0.3 * fs}h3v${tall + 0.7 * fs}h-3z` });
+      if (!off && Math.abs(places[i] - at) > 4) add(`floor lead ${i}`, "path", { class: "fac-sram-lead", d: `M${at} ${low + 0.4 * fs}L${places[i]} ${low + 0.75 * fs}` });
+      lines[i].forEach((text, j) => add(`floor ${i} ${j}`, "text", { class: j ? "fac-t-soft" : "fac-t-small fac-t-name", x: places[i], y: low + (1.55 + 1.1 * j) * fs, "text-anchor": "middle" }, text));
     });
   }
 
@@ -155,7 +176,7 @@ function render({ model, el }) {
   }
 
   /** Lay buffers side by side from the left wall, each with its name on no fence. Returns where each one is. */
-  function slide(add, over, buffers, where, y, tall, px, fs, fences) {
+  function slide(add, over, buffers, where, y, tall, px, fs, fences, most = Infinity) {
     const spans = {}, names = [];
     let from = 0;
     for (const [name, bytes] of Object.entries(buffers)) {
@@ -164,11 +185,12 @@ function render({ model, el }) {
       add(`${where} ${kind}`, "rect", { class: `fac-sram-buffer fac-fill-${kind}`, x, y, width: w, height: tall }, `${name}: ${bytesText(bytes, KIB)}`);
       for (let i = 1; i < staged; i += 1) add(`${where} ${kind} ${i}`, "path", { class: "fac-sram-stage", d: `M${x + (i * w) / staged} ${y}v${tall}` });
       const letter = name.split(",")[0] + (staged > 1 ? ` ×${staged}` : "");
-      if (kind !== "other") names.push({ kind, letter, x, w, sizes: [bytesText(bytes, KIB), short(bytes / KIB, 3)] });
+      const out = Math.min(bytes, from + bytes - most), all = short(bytes / KIB, 3), some = short(out / KIB, 3), left = out > 0 ? px(from + bytes - out) : x; // what is past the last limit says how much of it
+      if (kind !== "other") names.push({ kind, letter, x: left, w: x + w - left, sizes: out > 0 ? [`${some} KiB out`, `${some} out`, `${out < bytes ? `${some} of ${all}` : all} KiB outside`] : [bytesText(bytes, KIB), all, bytesText(bytes, KIB)] });
       from += bytes;
     }
     const free = (part, rows) => clear(part, rows, fences, fs), all = (row) => names.every((one) => free(one, row(one)) != null), high = tall > 4 * fs;
-    const long = ({ letter, sizes }) => [`${letter} ${sizes[0]}`], unit = ({ letter, sizes }) => [letter, sizes[0]], number = ({ letter, sizes }) => [letter, sizes[1]];
+    const long = ({ letter, sizes }) => [`${letter} ${sizes[2]}`], unit = ({ letter, sizes }) => [letter, sizes[0]], number = ({ letter, sizes }) => [letter, sizes[1]];
     const forms = all(long) || !high ? [long] : all(unit) ? [unit] : [number]; // all with their unit, or none
     for (const one of names) {
       const rows = [...forms.map((form) => form(one)), [one.letter], [one.letter[0]]].find((rows) => free(one, rows) != null), key = `${where} ${one.kind} name`, middle = y + tall / 2;
@@ -184,7 +206,7 @@ function render({ model, el }) {
     const edges = [["block_q", spans.q, 1], ["block_k", spans.k, many]];
     const ends = [...edges.map(([, span]) => span.x + span.w), px(now.total)], base = top + tall;
     const says = edges.map(([trait]) => handleSays(picture.svg, trait, Infinity, `${trait === "block_q" ? "Q and O" : "K and V"}, ${get(trait)} rows`));
-    const sizes = says.map((text) => 7.1 * text.length + 0.8 * fs), places = spread(ends.slice(0, 2), sizes, 0, width);
+    const sizes = says.map((text) => wide(text, 0.8 * fs) + 0.8 * fs), places = spread(ends.slice(0, 2), sizes, 0, width);
     edges.forEach(([trait, span, rows], i) => {
       const act = (x) => put(model, { [trait]: nearest(tiles, Math.max(1, x - span.x) / row / rows) });
       add(`grab ${trait}`, "rect", { class: "fac-grab fac-across", x: ends[i] - 0.8 * fs, y: top + (i ? tall / 2 : 0), width: 1.6 * fs, height: tall / 2 }, "", act);
@@ -198,12 +220,13 @@ function render({ model, el }) {
       add(`says ${i}`, "text", { class: "fac-t-hand", "data-names": edges[i][0], x, y: base + row * fs, "text-anchor": narrow ? "start" : "middle" }, text);
     });
     // All of it, or what no GPU has: a brace below; and what the sliver at its end is.
-    const brace = base + (narrow ? 4.7 : 3.6) * fs, [start, text] = over ? [over.from, over.text] : [1, bytesText(now.total, KIB)], half = wide(text, (over ? 0.95 : 1.1) * fs) / 2 + 0.4 * fs, middle = (start + ends[2]) / 2, inside = ends[2] - start > 2 * half + 0.6 * fs;
+    const brace = base + (narrow ? 4.7 : 3.6) * fs, [start, text] = over ? [over.from, over.text] : [1, bytesText(now.total, KIB)], half = wide(text, (over && narrow ? 0.95 : 1.1) * fs) / 2 + 0.4 * fs, middle = (start + ends[2]) / 2, inside = ends[2] - start > 2 * half + 0.6 * fs;
     add("brace", "path", { class: "fac-sram-lead", d: `M${start} ${brace - 0.35 * fs}v${0.35 * fs}${inside ? `H${middle - half}M${middle + half} ${brace}` : ""}H${ends[2]}v${-0.35 * fs}` });
-    add("total", "text", { class: over ? "fac-t-name" : "fac-t-big", x: inside ? middle : over ? start - 0.6 * fs : ends[2] + 0.6 * fs, y: brace + 0.45 * fs, "text-anchor": inside ? "middle" : over ? "end" : "start" }, text);
+    add("total", "text", { class: `${over && narrow ? "fac-t-name" : "fac-t-big"}${over ? " fac-sram-no" : ""}`, x: inside ? middle : over ? start - 0.6 * fs : ends[2] + 0.6 * fs, y: brace + 0.45 * fs, "text-anchor": inside ? "middle" : over ? "end" : "start" }, text);
     const marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)}, each row’s maximum m and sum ℓ, 4 bytes each` : "", size = wide(note, 0.85 * fs), edge = Math.max(...places.map((x, i) => x + sizes[i] / 2)), from = Math.max(ends[2], edge + 0.6 * fs), beside = !narrow && from + size + fs < width;
     if (beside && marks && from === ends[2]) add("note lead", "path", { class: "fac-sram-lead", d: `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` });
-    add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : beside ? from + 0.8 * fs : ends[2], "text-anchor": narrow || beside ? "start" : "end", y: base + (narrow ? 6.7 : beside ? (from === ends[2] ? 2.65 : 2.05) : 1.6) * fs }, note);
+    const meets = !narrow && !beside && edge > ends[2] - size - fs; // a handle's name
+    add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : beside ? from + 0.8 * fs : ends[2], "text-anchor": narrow || beside ? "start" : "end", y: base + (narrow ? 6.7 : beside ? (from === ends[2] ? 2.65 : 2.05) : meets ? 5 : 1.6) * fs }, note);
   }
 
   onChanges(model, [...Object.keys(COUNTS), "buffers", "dtype", "compiled"], draw);

@@ -86,7 +86,7 @@ const runs = (s) => {
 
 const COUNTS = ["n_q", "n_k", "block_q", "block_k", "window", "heads", "kv_heads", "splits", "at_once"];
 const ON_DESK = { scores: ["q", "k"], softmax: [], values: ["v", "o"], flash: ["q", "k", "v", "o"], split: ["q", "k", "v", "o"] };
-const HANDLE = 6.3, COUNTED = 13.2; // in letters' sizes: what is left of one grid, for its handle's name; what the bars of rows moved take
+const HANDLE = 6.3, COUNTED = 14.2; // in letters' sizes: what is left of one grid, for its handle's name; what the bars of rows moved take
 const boxOf = ({ x, y, w, h }) => ({ x, y, width: w, height: h });
 const PHASES = {
   scores: "kernel 1, S = Q Kᵀ", softmax: "kernel 2, P = softmax(S)", values: "kernel 3, O = P V",
@@ -178,7 +178,7 @@ function render({ model, el }) {
     const pairs = now.n_q * now.n_k * now.heads, moved = last ? end : loads(now, step, all()), times = naive ? moved.scores / pairs : moved.k / (now.kv_heads * now.n_k);
     const often = { 1: "once", 2: "twice" }[short(times, 2)] ?? `${short(times, 2)} times`, mean = !Number.isInteger(times) || (!naive && now.mask !== "everything") ? " on average" : "";
     if (naive) return `S and P go through HBM: ${last ? "each score crossed" : "so far a score has crossed"} it ${often}${mean}`;
-    return `${last ? "Each row of K and V is" : "So far each row of K and V was"} read ${often}${mean}${last && guessed(now) ? `; you guessed ${short(model.get("guess"), 3)}` : ""}`;
+    return `${last ? "Each row of K and V is" : "So far each row of K and V was"} read ${often}${mean}`;
   }
 
   /** The naive kernels skip nothing: they mask. */
@@ -267,7 +267,7 @@ function render({ model, el }) {
         const p = span(t, tile), times = t === "o" ? 0 : (head.reads[t][tile] ?? 0), hollow = t === "o" && !head.written.has(tile);
         add(`${key} ${t} ${tile}`, "rect", { class: hollow ? "fac-tile-hollow" : `fac-edge fac-fill-${t}${!times && t !== "o" ? " fac-tile-unread" : ""}`, x: p.x, y: p.y, width: p.w, height: p.h });
         if (times && !counts(p)) add(`${key} ${t} ${tile} wear`, "rect", { class: "fac-tile-wear", x: p.x, y: p.y, width: p.w, height: p.h, "fill-opacity": Math.min(0.62, (t === "q" ? 0.1 : 0.14) * times) });
-        if (times && counts(p)) add(`${key} ${t} ${tile} count`, "text", { class: "fac-t-small fac-tile-said", x: p.x + p.w / 2, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "middle" }, t === "k" && !tile && p.w > wide("read ×3", 0.87 * fs) + 4 ? `read ×${times}` : `×${times}`);
+        if (times && counts(p)) add(`${key} ${t} ${tile} count`, "text", { class: `fac-tile-said ${t === "q" ? "fac-t-small" : `fac-t-name${p.w > wide("read ×3", fs) + 4 ? "" : " fac-t-small"}`}`, x: p.x + p.w / 2, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "middle" }, t === "k" && !tile && p.w > wide("read ×3", 0.87 * fs) + 4 ? `read ×${times}` : `×${times}`);
       }
       for (let tile = 0; tile < many; tile += 1) number_(t, tile, span(t, tile));
       const p = span(t, 0), most = t === "o" ? 0 : Math.max(0, ...head.reads[t].filter(Boolean));
@@ -286,10 +286,11 @@ function render({ model, el }) {
         const state = kind === "skip" ? "fac-skip" : at === step && step ? "fac-now" : at ? "fac-done" : "";
         add(`${key} ${i} ${j}`, "rect", { class: `fac-cell ${state}`, x: c.x + 0.5, y: c.y + 0.5, width: Math.max(0.5, w - 1), height: Math.max(0.5, tall - 1), "data-at": head.first.get(`${i} ${j}`) ?? "" });
         if (kind === "partial" && w > 8 && tall > 8) add(`${key} ${i} ${j} half`, "path", { class: "fac-half", d: `M${c.x + w - 12} ${c.y + 2}h10v10z` });
-        const says = String(head.first.get(`${i} ${j}`) ?? ""); // when it comes, or came
-        if (says && w > wide(says, fs) + 4 && tall > 1.2 * fs) add(`${key} ${i} ${j} at`, "text", { class: state === "fac-now" ? "fac-t-small fac-on" : `fac-tile-at ${at ? "fac-t-small" : "fac-t-soft"}`, x: c.x + w / 2, y: c.y + tall / 2 + 0.32 * fs, "text-anchor": "middle" }, says);
+        const large = w > 3 * fs && tall > 3 * fs, says = String(head.first.get(`${i} ${j}`) ?? ""); // when it comes, or came
+        if (says && w > wide(says, fs) + 4 && tall > 1.9 * fs) add(`${key} ${i} ${j} at`, "text", { class: `${state === "fac-now" ? "fac-on" : `fac-tile-at${at ? "" : " fac-t-soft"}`} ${large ? "fac-tile-large" : "fac-t-small"}`, x: c.x + w / 2, y: c.y + tall / 2 + (large ? 0.25 : 0.32) * fs, "text-anchor": "middle" }, says);
       }
     }
+    drawWalks(add, key, number, step, { cell: (i, j) => ({ x: gx + j * now.block_k * sx, y: gy + i * now.block_q * sy, w: span("k", j).w, h: span("q", i).h }), fs });
     const gaps = Array.from({ length: tQ }, (_, i) => [i, Array.from({ length: tK }, (_, j) => j).filter((j) => kindOf(now, i, j) === "skip")]).filter(([, found]) => found.length && found.at(-1) - found[0] + 1 === found.length);
     if (gaps.length) { // once, across the longest run of tiles that nobody touches
       const [i, found] = gaps.reduce((a, b) => (b[1].length > a[1].length ? b : a)), [a, b] = [span("k", found[0]), span("k", found.at(-1))], q = span("q", i);
@@ -311,6 +312,30 @@ function render({ model, el }) {
       if (alone) handleName(add, picture.svg, "block_q", { x: x - 0.8 * fs, y: q.y + q.h + 0.3 * fs, "text-anchor": "end", room: HANDLE * fs }, `B_q = ${now.block_q}`);
     }
     return { span, sx, sy };
+  }
+
+  /** The way of each program through its tiles: an arrow, dark as far as it came. */
+  function drawWalks(add, key, number, step, { cell, fs }) {
+    const walks = new Map(), phase = all()[Math.max(0, step - 1)]?.[0]?.[0];
+    all().forEach((work, at) => work.forEach(([kind, program, head, i, j]) => {
+      if (kind === phase && head === number) walks.set(program, [...(walks.get(program) ?? []), { at, ...cell(i, j) }]);
+    }));
+    let gone = "", coming = "", heads = "", reached = "";
+    for (const tiles of walks.values()) {
+      const [first, last] = [tiles[0], tiles.at(-1)];
+      if (tiles.length < 2 || first.w < 14 || first.h < 10) continue;
+      const y = first.y + first.h - (first.h > 3 * fs ? 0.75 * fs : first.h > 1.9 * fs ? 5 : first.h / 2), from = first.x + 0.22 * first.w, to = last.x + 0.78 * last.w, r = Math.min(5, 0.2 * last.w);
+      const done = tiles.filter(({ at }) => at < step).at(-1), here = !done ? from : done === last ? to : done.x + done.w / 2;
+      if (here > from) gone += `M${from.toFixed(1)} ${y.toFixed(1)}H${(here === to ? here - r : here).toFixed(1)}`;
+      if (here < to) coming += `M${here.toFixed(1)} ${y.toFixed(1)}H${(to - r).toFixed(1)}`;
+      const tip = `M${to.toFixed(1)} ${y.toFixed(1)}l${-2 * r} ${-r}v${2 * r}z`;
+      if (done === last) reached += tip;
+      else heads += tip;
+    }
+    add(`${key} coming`, "path", { class: "fac-tile-walk fac-tile-coming", d: coming });
+    add(`${key} heads`, "path", { class: "fac-tile-tip fac-tile-coming", d: heads });
+    add(`${key} gone`, "path", { class: "fac-tile-walk", d: gone });
+    add(`${key} reached`, "path", { class: "fac-tile-tip", d: reached });
   }
 
   const allowed = (then) => Math.ceil(then.n_q / then.block_q) * Math.ceil(then.n_k / then.block_k) * then.heads <= limits.tiles;
@@ -382,7 +407,7 @@ function render({ model, el }) {
       add(`count name ${t}`, "text", { class: "fac-t-name", x, y: top + 1.1 * fs }, `${t.toUpperCase()} ${t === "o" ? "written" : "loaded"}`);
       add(`end ${t}`, "rect", { class: `fac-tile-end fac-fill-${t}`, x: left, y: top, width: step ? end[t] * unit : 0, height: tall }, `${end[t]} rows at the end`);
       add(`count ${t}`, "rect", { class: `fac-fill-${t}`, x: left, y: top, width: moved[t] * unit, height: tall });
-      if (step && "kv".includes(t)) readsOf(add, now, t, { x: left, y: top, tall, unit, fs, lines: [left + rows * unit, ...(guessed(now) ? [tick] : [])] });
+      if (step && "kv".includes(t)) readsOf(add, now, t, { x: left, y: top, tall, unit });
       if (t === "q" || t === "k") add(`there ${t}`, "path", { class: "fac-tile-once", d: `M${left + rows * unit} ${t === "q" ? y + 2 * fs : top_}V${t === "q" ? top_ : foot}` }, `${rows} rows there are`);
       add(`says count ${t}`, "text", { class: again ? "fac-t-soft" : "fac-t-small", x: at, y: top + 1.1 * fs }, says);
       add(`times ${t}`, "text", { class: "fac-t-name", x: at + 7.6 * says.length + 0.4 * fs, y: top + 1.1 * fs }, fold);
@@ -390,11 +415,11 @@ function render({ model, el }) {
     add("counts once", "text", { class: "fac-t-small", x: left + there.q * unit, y: y + 1.6 * fs, "text-anchor": "middle" }, "each row once");
     const yours = !asks && guessed(now) ? `you: ${short(guess, 3)} ×` : "", every = [1, 2, 5, 10, 20, 50, 100].find((k) => k * once_ > 2.6 * fs) ?? 200;
     if (now.schedule !== "naive") for (let k = every; left + k * once_ < x + w - 1.2 * fs; k += every) { // on, past the end: where they stop tells nothing
-      const at = left + k * once_, free = !yours || Math.abs(at - tick) > wide(yours, 0.87 * fs) / 2 + 1.2 * fs;
+      const at = left + k * once_;
       add(`times ${k}`, "path", { class: "fac-axis-strong", d: `M${at} ${foot}v${0.35 * fs}` });
-      if (free) add(`times says ${k}`, "text", { class: "fac-t-soft", x: at, y: foot + 1.4 * fs, "text-anchor": "middle" }, `${k} ×`);
+      add(`times says ${k}`, "text", { class: "fac-t-soft", x: at, y: foot + 1.4 * fs, "text-anchor": "middle" }, `${k} ×`);
     }
-    if (yours) add("yours", "text", { class: "fac-t-name fac-t-small fac-tile-you", x: Math.min(tick, x + w - wide(yours, 0.95 * fs) / 2), y: foot + 1.4 * fs, "text-anchor": "middle" }, yours);
+    if (yours) add("yours", "text", { class: "fac-t-name fac-t-small fac-tile-you", x: Math.min(tick, x + w - wide(yours, 0.95 * fs) / 2), y: foot + 2.6 * fs, "text-anchor": "middle" }, yours);
     if (!asks) return;
     const right = Math.max(left + there.k * unit, tick) + 1.1 * fs, beyond = right + 15 * fs > x + w; // then inside the bar
     handleName(add, over, "guess", { class: "fac-t-hand fac-t-name", x: beyond ? tick - 1.1 * fs : right, y: seam + 0.3 * fs, "text-anchor": beyond ? "end" : "start" }, guess ? `your guess: ${short(guess, 3)} ×` : "your guess, 1 × or more");
@@ -402,24 +427,16 @@ function render({ model, el }) {
   }
 
   /** A cell for each time that a tile was read, those of one tile together: the counts above the grid are the bar's length. */
-  function readsOf(add, now, t, { x, y, tall, unit, fs, lines }) {
+  function readsOf(add, now, t, { x, y, tall, unit }) {
     let at = x, again = "", tiles = "";
-    const said = [];
     for (let j = 0; j < reads[t].length; j += 1) {
-      const times = reads[t][j] ?? 0, w = Math.min(now.block_k, now.n_k - j * now.block_k) * unit, all_ = times * w;
-      if (w > 4) for (let n = 1; n < times; n += 1) again += `M${(at + n * w).toFixed(1)} ${y}v${0.22 * tall}m0 ${0.56 * tall}v${0.22 * tall}`; // notches: between them it is said of whom
+      const times = reads[t][j] ?? 0, w = Math.min(now.block_k, now.n_k - j * now.block_k) * unit;
+      if (w > 4) for (let n = 1; n < times; n += 1) again += `M${(at + n * w).toFixed(1)} ${y}v${tall}`;
       if (w > 4 && times && j) tiles += `M${at.toFixed(1)} ${y}v${tall}`;
-      for (const says of times ? [`${t.toUpperCase()}${j} ×${times}`, `×${times}`] : []) { // in its cells, and on no line
-        const half = wide(says, 0.87 * fs) / 2 + 2, middle = at + all_ / 2, found = [middle, ...lines.flatMap((line) => [line - half - 1, line + half + 1])].find((x_) => x_ - half >= at && x_ + half <= at + all_ && lines.every((line) => Math.abs(x_ - line) > half));
-        if (found === undefined) continue;
-        said.push([j, found, says]);
-        break;
-      }
-      at += all_;
+      at += times * w;
     }
     add(`again ${t}`, "path", { class: "fac-tile-again", d: again });
     add(`tiles ${t}`, "path", { class: "fac-tile-apart", d: tiles });
-    for (const [j, at_, says] of said) add(`reads ${t} ${j}`, "text", { class: "fac-t-small fac-tile-said", x: at_, y: y + tall / 2 + 0.32 * fs, "text-anchor": "middle" }, says);
   }
 
   const guessed = (now) => now.schedule !== "naive" && model.get("guess");
