@@ -189,7 +189,8 @@ function render({ model, el }) {
     const tall = (large ? 1.2 : fs > 20 ? 1.5 : 1.8) * fs, gap = large ? 2 : (numbered ? 1.15 : 2) * fs;
     marks.lastChild.hidden = numbered || !("C" in now.tables);
     let y = 0, pool = null;
-    const frame_ = (add, key, x, top) => add(key, "rect", { class: "fac-pages-pool", x: x - 4, y: top - pool.above, width: slot * across + 8, height: pool.high(pool.rows - 1) - pool.high(0) + tall + pool.above + 4, rx: 3 }, `${get("slots")} slots`);
+    const thin = !half && !large, low = thin ? 0.75 * fs : tall; // on a phone blocks are thin, so that both ways are in view; a slot is as wide as in the pages
+    const frame_ = (add, key, x, top, high_ = pool.high(pool.rows - 1) - pool.high(0) + tall) => add(key, "rect", { class: "fac-pages-pool", x: x - 4, y: top - pool.above, width: slot * across + 8, height: high_ + pool.above + 4, rx: 3 }, `${get("slots")} slots`);
     cards((add) => {
       const top = (y = drawTables(add, now, name, names, width, fs, half)), shared = Object.keys(c.holders).filter((page) => c.holders[page] > 1), says = (many, each, none) => `${many} × ${each} = ${many * each} slots held, ${none} empty (${percent(none, many * each)})`;
       const blocks = [", room for the longest text", ""].map((tail) => `${get("slots")} slots, blocks of ${get("reserve")}${tail}`);
@@ -201,10 +202,10 @@ function render({ model, el }) {
       const first = y, down = pool.high(pool.rows - 1) + tall, foot = 2.9 * fs;
       two("in pages", 1, top, `${get("slots")} slots, pages of ${size}`, down + foot, fitting(says(c.pages, size, c.empty), ...(shared.length ? [`${shared.length > 1 ? `${shared.length} pages are` : `page ${shared[0]} is`} shared, and counted once`, `${shared.length > 1 ? `${shared.length} pages count` : `page ${shared[0]} counts`} once`] : [`${plural(pages() - c.pages, "page")} free`])));
       const x = half ? width / 2 + fs : left, at = half ? top : down + foot + fs, r = get("reserve"), begin = half ? first : at + 1.7 * fs + pool.above;
-      const bottom = begin + down - first, pitch = (bottom - begin + pool.above) / lines, high = (line) => bottom - (lines - 1 - line) * pitch - tall;
-      frame_(add, "pool of blocks", x, begin);
-      const { used, unused, without } = drawBlocks(add, now, { left: x, high, tall, slot, across, pitch }, bottom, fs);
-      y = bottom + foot;
+      const high_ = thin ? lines * (low + 1.2 * fs) - pool.above : down - first, bottom = begin + high_, pitch = (high_ + pool.above) / lines, high = (line) => bottom - (lines - 1 - line) * pitch - low;
+      frame_(add, "pool of blocks", x, begin, high_);
+      const { used, unused, without } = drawBlocks(add, now, { left: x, high, tall: low, slot, across, pitch }, bottom, fs);
+      y = bottom + (thin ? (without.length ? 3.1 : 1.6) * fs : foot);
       two("in blocks", x - 4, at, blocks.find((text) => wide(text, fs) < room - left) ?? blocks[1], y, `${used % r ? `${plural(used, "slot")} held, ${unused} empty (${percent(unused, used)})` : says(used / r, r, unused)}${without.length ? `; no room for ${without.join(", ")}` : ""}`);
     });
     return y + 0.6 * fs;
@@ -366,11 +367,6 @@ function render({ model, el }) {
       const [x, y] = place(page), says = who.map((holder) => `${holder}${now.tables[holder].indexOf(Number(page)) + 1}`).join(" ");
       if (wide(says, 0.87 * fs) < broad) chip(add, `whose ${page}`, says, x + broad / 2, y + tall / 2, fs, who.includes(name) ? "fac-pages-own-chip" : "");
     }
-    if (now.wrote) {
-      const [, page, at] = now.wrote, [x, y] = place(page);
-      const half = Math.max(4.5, Math.min(6, cell / 2 - 1));
-      add("wrote", "path", { class: "fac-pages-tip", d: `M${(x + (at + 0.5) * cell - half).toFixed(1)} ${y - 1}h${2 * half}L${(x + (at + 0.5) * cell).toFixed(1)} ${(y + Math.min(8, 0.35 * tall)).toFixed(1)}z` }, `the newest token: slot ${at}`);
-    }
     if (now.copied) {
       // between the rows, from slot 0 of one page to slot 0 of the other, over no page
       const [[x1, y1], [x2, y2]] = now.copied.map(place).map(([x, y]) => [x + cell / 2, y]), down = y2 > y1, edge = down ? y2 : y2 + tall;
@@ -383,6 +379,11 @@ function render({ model, el }) {
         const right = Math.max(x1, x2) + fs, has = (text) => right + wide(text, fs) < left + slot * across, brief = `${plural(many, "slot")} copied`, long = now.wrote ? `${brief}; ${now.wrote[0]}’s table: ${now.copied[0]} → ${now.copied[1]}` : brief, says = has(long) ? long : brief, fits = has(says);
         add("copied says", "text", { class: "fac-t-small fac-pages-copied-says", x: fits ? right : Math.min(x1, x2) - fs, y: lane + 0.3 * fs, "text-anchor": fits ? "start" : "end" }, says);
       }
+    }
+    if (now.wrote) {
+      const [, page, at] = now.wrote, [x, y] = place(page);
+      const half = Math.max(4.5, Math.min(6, cell / 2 - 1));
+      add("wrote", "path", { class: "fac-pages-tip", d: `M${(x + (at + 0.5) * cell - half).toFixed(1)} ${y - 2}h${2 * half}L${(x + (at + 0.5) * cell).toFixed(1)} ${(y + Math.min(9, 0.35 * tall)).toFixed(1)}z` }, `the newest token: slot ${at}`);
     }
     return { high, rows, above: narrow ? 4 : 1.35 * fs };
   }
