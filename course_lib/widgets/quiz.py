@@ -90,7 +90,7 @@ class Quiz(CourseWidget):
         if not is_number(tolerance) or tolerance < 0:
             raise ValueError(f"tolerance must be a number of at least 0, got {tolerance!r}.")
         sizes = [choice["size"] for choice in choices if choice["size"] is not None]
-        if whole is not None and not (is_number(whole) and sizes and whole >= max(sizes)):
+        if whole is not None and not (is_number(whole) and sizes and float(whole) >= max(sizes)):
             raise ValueError(f"whole must be at least what each option comes to, got {whole!r}.")
         super().__init__(
             question=question,

@@ -435,7 +435,7 @@ function render({ model, el }) {
   function drawBoth(add, { x, y, w, fs, short_ }) {
     const now = settings(), step = Math.min(model.get("step"), all().length), naive = now.schedule === "naive";
     if (!step) return;
-    const other = { ...now, schedule: naive ? "flash" : "naive", at_once: 1 }, work = steps(other), theirs = loads(other, work.length, work), mine = (known.end ??= loads(now, all().length, all()));
+    const other = { ...now, schedule: naive ? "flash" : "naive", at_once: 1 }, theirs = (known.other ??= loads(other, Infinity)), mine = (known.end ??= loads(now, all().length, all()));
     const own = { flash: "flash", naive: "naive", split_k: "split-K" }[now.schedule], pairs = [[other.schedule, theirs, true], [own, mine, false]].sort((one) => (one[0] === "naive" ? 1 : -1));
     const groups = [["scores to and from HBM, in all", "scores", "s", (e) => e.scores], ...(short_ ? [] : [["rows of K loaded, in all; of V as many", "rows", "k", (e) => e.k]])], left = x + 4.2 * fs, long = w - 4.2 * fs - 5 * fs;
     groups.forEach(([title, what, t, of], g) => {
