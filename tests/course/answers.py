@@ -80,7 +80,8 @@ def _answer(slug: str, call: ast.Call) -> Answer | None:
         why = [option["explanation"] for option in quiz.options] + [quiz.explanation]
         return Answer(slug, _texts(right), _texts(why))
     if getattr(call.func, "attr", "") == "reveal":
-        truth, *why = [_value(arg) for arg in (*call.args, *(k.value for k in call.keywords))]
+        told = [k.value for k in call.keywords if k.arg != "one"]  # the question names what 1 × is
+        truth, *why = [_value(arg) for arg in (*call.args, *told)]
         return Answer(
             slug, _texts([str(truth)]), _texts([said for said in why if isinstance(said, str)])
         )
