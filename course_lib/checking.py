@@ -32,7 +32,6 @@ from course_lib.specs import find
 _QUIET = 1.5  # seconds; what takes longer says that it works
 _MOST_PRINTED = 20_000  # characters, as many as a child process hands on
 _COMPILED_LATER = "Right here, in Triton's interpreter; compiled when graded, or on Linux."
-_ALSO_COMPILED = 2  # cases beside the one that is compiled, whose launches are run as compiled
 _TO_COMPILE = 120.0  # seconds; a loop without end was found in the interpreter before
 
 
@@ -239,8 +238,9 @@ def _compiled(
     """Compile for sm_80 in a child. Return ``report``, or one that says why that fails.
 
     ``interpreted`` are the launches of each case by its name. Those of a few have to do the same as
-    they are compiled (all of them where it is graded; here nobody should wait).
+    they are compiled.
     """
+    from course_lib.child.as_compiled import ALSO_COMPARED
     from course_lib.child.compile_check import CompileReport, compile_for
     from course_lib.child.extract import NotExtractable, python_function
 
@@ -255,7 +255,7 @@ def _compiled(
             continue
         args, _ = case.phases(exercise.later)
         others = [name for name in interpreted or () if name != case.name]
-        drawn = np.random.default_rng(seed).permutation(others)[:_ALSO_COMPILED]
+        drawn = np.random.default_rng(seed).permutation(others)[:ALSO_COMPARED]
         launches = [
             one for name in (case.name, *drawn) for one in (interpreted or {}).get(name, ())
         ]

@@ -14,6 +14,7 @@ from course_lib.child.run_compiled import LeftItsTensors, Machine, NotUnderstood
 from course_lib.child.ttir import Type, lines_of
 
 MOST_LAUNCHES = 8  # of a case, that are run as they are compiled
+ALSO_COMPARED = 3  # cases whose launches are, beside the one that is compiled; drawn anew
 # how far numbers may lie apart, for the largest of a tensor: the order of sums, another exp2
 _APART = 2.0**-12
 _APART_IN_HALVES = 2.0**-7

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.child.as_compiled import ALSO_COMPARED
 from course_lib.classroom.compiling import OPEN
 from course_lib.classroom.record import plain
 from course_lib.judging import books, engine, outcomes
@@ -63,13 +64,15 @@ def examine(
 
     A process that runs kernels and dies once, or is killed, may be the machine's fault; if it dies
     again, it is the submission's. From ``secret`` comes which numbers change when kernels are run
-    once more.
+    once more, and in which cases they are also run as they are compiled.
     """
     started = time.monotonic()
     replays = _generator(exercise, b"replays|" + secret, program)
+    others = [case.name for case in cases if not case.compiled]
+    compared = set(replays.permutation(others)[:ALSO_COMPARED])
     for _ in range(2):
         result = Result(outcomes.passed(exercise))
-        host = Sandboxed(workshop, exercise, replays)
+        host = Sandboxed(workshop, exercise, replays, compared)
         try:
             with at_most(_WATCHED * exercise.seconds), host:
                 _try_all(host, program, cases, result)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -68,14 +68,21 @@ class _Over(Exception):
 class Sandboxed:
     """One exercise of one submission. Use as a context manager: its processes end with it.
 
-    ``launches`` are the first of each case (`Compiler.report`); those of the case to be compiled
-    are ``assembled``. ``cpu_seconds`` is what the processes used.
+    ``launches`` are the first of the case to be compiled, which are ``assembled``, and of those
+    that ``compared`` names (`Compiler.report`). ``cpu_seconds`` is what the processes used.
     Clocks, one for each case and one for all, count the CPU time of these processes and of this
     one. The launches of every case are done again on other inputs, which ``secret`` chooses.
     """
 
-    def __init__(self, workshop: Workshop, exercise: Exercise, secret: np.random.Generator) -> None:
+    def __init__(
+        self,
+        workshop: Workshop,
+        exercise: Exercise,
+        secret: np.random.Generator,
+        compared: Collection[str] = (),
+    ) -> None:
         self.exercise, self.workshop, self._secret = exercise, workshop, secret
+        self._compared = compared
         self.launches: list[dict[str, Any]] = []
         self._kept, self._room = set[str](), _KEPT_BYTES  # of which cases; what there is room for
         self.cpu_seconds = 0.0
@@ -347,7 +354,8 @@ class Sandboxed:
 
     def _is_compared(self, case: Case) -> bool:
         """Return whether its launches are to be compared with compiled ones: once, with room."""
-        return case.compiled or (case.name not in self._kept and self._room > 0)
+        drawn = case.name in self._compared and case.name not in self._kept
+        return case.compiled or (drawn and self._room > 0)
 
     def _launch(self, launch: dict[str, Any], provenance: Provenance | None) -> dict[str, Any]:
         """Have a launch interpreted; return the tensors that it wrote."""
