@@ -532,8 +532,9 @@ def test_on_a_phone_no_trip_is_blank_and_the_caption_is_true_of_its_rows(mount):
     assert page.locator(".fac-clock-letter", has_text="S/√d").count() == 2
     said = page.inner_text(".fac")
     assert "left written, right read" not in said
-    assert "the least (each of Q, K, V, O once), flash 1 × with a cache, 32.5 × without" in " ".join(
-        said.split()
+    assert (
+        "the least (each of Q, K, V, O once), flash 1 × with a cache, 32.5 × without"
+        in " ".join(said.split())
     )
 
 

@@ -514,7 +514,7 @@ def test_the_chip_is_there_from_the_start_and_holds_what_a_program_has_loaded(mo
     assert not any(page.evaluate(filled))
     page.get_by_label("Tape", exact=True).press("ArrowRight")
     page.get_by_label("Tape", exact=True).press("ArrowRight")
-    assert page.evaluate(filled) [5:] == [True, True, False, False, True], "q and k, so S"
+    assert page.evaluate(filled)[5:] == [True, True, False, False, True], "q and k, so S"
 
 
 @pytest.mark.browser
@@ -677,9 +677,13 @@ def test_an_arrow_goes_straight_from_a_matrix_to_its_place_on_the_chip_through_n
 ):
     """It ran across S and through "4.8 ×": now each place on the chip lies under its matrix."""
     page = mount(Race(1024, 128, 128, 128), width=width, reduced=True)
-    boxes = "ns => ns.map((n) => n.getBBox()).map(({ x, y, width, height }) => [x, y, width, height])"
+    boxes = (
+        "ns => ns.map((n) => n.getBBox()).map(({ x, y, width, height }) => [x, y, width, height])"
+    )
     slots = page.locator(".fac-race-slot").evaluate_all(boxes)
-    edges = page.locator(".fac-race-panel ~ :is(.fac-race-edge, .fac-race-ghost)").evaluate_all(boxes)
+    edges = page.locator(".fac-race-panel ~ :is(.fac-race-edge, .fac-race-ghost)").evaluate_all(
+        boxes
+    )
     matrices = [edge for edge in edges if edge[3] > 60]
     assert len(matrices) == len(slots) == 10
     for (x, y, w, _), (left, top, _, tall) in zip(slots, matrices, strict=True):

@@ -253,7 +253,9 @@ def test_a_bigger_tile_shortens_the_bar_of_the_reads(mount, width):
         long[rows] = bars[0]
     assert long[64] == pytest.approx(2 * long[128], rel=1e-3)
     assert long[128] == pytest.approx(2 * long[256], rel=1e-3)
-    assert long[32] == pytest.approx(long[64] * 171 / 128, rel=1e-3), "no taller than there is room,"
+    assert long[32] == pytest.approx(long[64] * 171 / 128, rel=1e-3), (
+        "no taller than there is room,"
+    )
     assert "↑ 256" in page.text_content(".fac-stage"), "and it says so"
     page.evaluate("facModel.set('n', 1)")
     page.wait_for_function("document.querySelector('.fac').textContent.includes('are read 1 time')")
@@ -288,7 +290,8 @@ def test_a_limit_stands_over_the_reads_that_it_allows(mount, width):
     for x, y in marks:  # each limit ends on the line of the fewest reads
         assert line.evaluate(
             """(n, [x, y]) => { for (let at = 0; at < n.getTotalLength(); at += 0.5) {
-                 const p = n.getPointAtLength(at); if (Math.hypot(p.x - x, p.y - y) < 2) return true; }
+                 const p = n.getPointAtLength(at);
+                 if (Math.hypot(p.x - x, p.y - y) < 2) return true; }
                return false; }""",
             [x, y],
         )
@@ -331,7 +334,10 @@ def test_what_is_outside_says_how_much_of_it_and_what_the_limit_costs(mount, wid
     assert wall["x"] + wall["width"] / 2 == pytest.approx(block["x"] + 1, abs=2)
     best = budget.rereads(budget.largest_tile("B200"))
     assert f"would be read {budget.rereads()} times" in page.text_content(".fac-stage")
-    assert {f"+ {best - budget.rereads()}", f"the limit costs {best - budget.rereads()} more"} & set(said)
+    assert {
+        f"+ {best - budget.rereads()}",
+        f"the limit costs {best - budget.rereads()} more",
+    } & set(said)
     assert "line: the fewest reads in so" in page.text_content(".fac-stage"), "the key stays"
     of_reads = "ns => ns.map((n) => n.getBBox().height)"
     (read, _), (cost, _) = (

@@ -614,7 +614,9 @@ def test_no_line_of_m_strikes_a_score_out(mount, width):
     """ "m was 3" went through the 2 of tile B."""
     page = mount(at(by_hand(), 11), width=width, reduced=True)
     box = "n => { const b = n.getBBox(); return [b.y, b.y + b.height]; }"
-    lines = page.locator(".fac-step-m, .fac-stage path.fac-step-m-old").evaluate_all(f"ns => ns.map({box})")
+    lines = page.locator(".fac-step-m, .fac-stage path.fac-step-m-old").evaluate_all(
+        f"ns => ns.map({box})"
+    )
     for number in ("1", "2", "3", "5"):
         label = page.locator("[data-fac-part=stepper-tiles] text").get_by_text(number, exact=True)
         top, low = label.evaluate(box)
