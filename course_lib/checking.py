@@ -12,7 +12,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from course_lib import _mode, lessons, store
 from course_lib.accounting.within_reach import modules_within_reach
-from course_lib.judging import engine
+from course_lib.judging import engine, outcomes
 from course_lib.judging.hosts.here import Here
 from course_lib.judging.report import CheckFailed, Report, Verdict, display_in_notebook
 from course_lib.judging.spec import Exercise
@@ -75,7 +75,7 @@ def report_for(
         seed = int(np.random.default_rng().integers(1, 2**32))
     says = refused(modules_within_reach(function))
     if says and exercise.kind != "kernel":  # whose kernel was launched is told by the books
-        return engine.error(exercise, "PermissionError", f"{says[0].upper()}{says[1:]}")
+        return outcomes.error(exercise, "PermissionError", f"{says[0].upper()}{says[1:]}")
     with _few_words(), _sign_of_life(exercise):
         return _judged(exercise, function, seed)
 
@@ -125,19 +125,22 @@ def _judged(exercise: Exercise, function: Callable[..., Any], seed: int) -> Repo
         return Report(exercise, Verdict.CANNOT_RUN, (says, does))
     if _mode.mode() == "gpu":
         return _judge_on_gpu(exercise, function, seed)
-    report = _here(exercise, function, seed)
+    host = Here(exercise, function)
+    report = _here(exercise, function, seed, host)
     if not report.passed:
         return report
     if interpreter_only():
         return replace(report, lines=(*report.lines, _COMPILED_LATER))
-    return _compiled(report, function, seed)
+    return _compiled(report, function, seed, host.launches)
 
 
-def _here(exercise: Exercise, function: Callable[..., Any], seed: int) -> Report:
+def _here(
+    exercise: Exercise, function: Callable[..., Any], seed: int, host: Here | None = None
+) -> Report:
     """Return the report on ``function`` run on every case, in the mode that this process has."""
     cases = exercise.cases(np.random.default_rng(seed))
     with one_thread():
-        return engine.first_failure(exercise, Here(exercise, function), cases)
+        return engine.first_failure(exercise, host or Here(exercise, function), cases)
 
 
 def _judge_on_gpu(exercise: Exercise, function: Callable[..., Any], seed: int) -> Report:
@@ -226,8 +229,18 @@ def _is_exercise(name: str) -> bool:
     return any(name == exercise.function for exercise in lessons.all_exercises())
 
 
-def _compiled(report: Report, function: Callable[..., Any], seed: int) -> Report:
-    """Compile for sm_80 in a child. Return ``report``, or one that says why that fails."""
+def _compiled(
+    report: Report,
+    function: Callable[..., Any],
+    seed: int,
+    interpreted: Mapping[str, list[Any]] | None = None,
+) -> Report:
+    """Compile for sm_80 in a child. Return ``report``, or one that says why that fails.
+
+    ``interpreted`` are the launches of each case by its name. Those of a few have to do the same as
+    they are compiled.
+    """
+    from course_lib.child.as_compiled import ALSO_COMPARED
     from course_lib.child.compile_check import CompileReport, compile_for
     from course_lib.child.extract import NotExtractable, python_function
 
@@ -241,13 +254,19 @@ def _compiled(report: Report, function: Callable[..., Any], seed: int) -> Report
         if not case.compiled:
             continue
         args, _ = case.phases(exercise.later)
-        outcome = compile_for(function, *args, **case.kwargs)
+        others = [name for name in interpreted or () if name != case.name]
+        drawn = np.random.default_rng(seed).permutation(others)[:ALSO_COMPARED]
+        launches = [
+            one for name in (case.name, *drawn) for one in (interpreted or {}).get(name, ())
+        ]
+        outcome = compile_for(function, *args, launches=launches, **case.kwargs)
         assert isinstance(outcome, CompileReport)  # one target, one report
         if outcome.ok:
             continue
-        if outcome.kind not in ("infrastructure", "timeout"):
-            return engine.not_on_a_gpu(exercise, outcome.message)
-        notes.append(f"{untried} {outcome.message}")
+        if outcome.kind not in ("infrastructure", "timeout", "unclear"):
+            return outcomes.not_on_a_gpu(exercise, outcome.message)
+        compiles = "It compiles for a GPU;" if outcome.kind == "unclear" else untried
+        notes.append(f"{compiles} {outcome.message}")
     return replace(report, lines=(*report.lines, *dict.fromkeys(notes)))
 
 

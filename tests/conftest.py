@@ -24,7 +24,7 @@ import course_lib  # noqa: F401  first of all: it chooses Triton's mode
 from course_lib import _mode, lessons, specs
 from course_lib.child import process
 from course_lib.classroom import batch, grade_one, job
-from course_lib.judging.recognise import Seen
+from course_lib.judging.seen import Seen
 from course_lib.judging.spec import Exercise
 from course_lib.lessons import Lesson
 from course_lib.sandbox.workshop import Workshop

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from course_lib.judging.recognise import Made, Seen
+from course_lib.judging.seen import Made, Seen
 from course_lib.judging.spec import Case
 
 _MOST_CASES = 200  # kept; their answers are small

@@ -74,6 +74,10 @@ def _natural(m: Array, l_sum: Array) -> Array:
     return m + np.log(l_sum)
 
 
+def _more_in_log(more: float) -> Callable[[Array, Array], Array]:
+    return lambda m, l_sum: m + np.log(l_sum + more)
+
+
 def _zero_where_empty(m: Array, l_sum: Array) -> Array:
     return finite_max(m) + np.log(np.where(l_sum == 0, 1, l_sum))
 
@@ -84,6 +88,16 @@ def _low_where_empty(low: float) -> Callable[[Array, Array], Array]:
 
 def _if_all_rise(alpha: Array) -> Array:
     return alpha if (alpha < 1).all() else np.ones_like(alpha)
+
+
+def _unless_small(rise: float) -> Callable[[Array], Array]:
+    """Return what makes 1 of an alpha that is hardly less: m rose by less than ``rise``."""
+    return lambda alpha: np.where(alpha > np.exp(-rise), np.ones_like(alpha), alpha)
+
+
+def _unless_all_small(rise: float) -> Callable[[Array], Array]:
+    """Return what does so where no row's m rose by more."""
+    return lambda alpha: alpha if (alpha <= np.exp(-rise)).any() else np.ones_like(alpha)
 
 
 def _power(exponent: float) -> Callable[[Array], Array]:
@@ -100,6 +114,7 @@ class Slip:
     clip: float = np.inf  # scores above it are taken for it, and not shifted
     bound: float = np.inf  # scores further from 0 are taken for it, or for its negative
     least: float = 0.0  # smaller weights, against the maximum so far, count as 0
+    most_below: float = np.inf  # scores further below the maximum so far are taken for that far
     p_power: float = 1.0  # p ** this: ln 2 makes 2 ** s of e ** s
     top: Callable[[Array], Array] = _largest  # the rows' maxima in a tile
     joined: Callable[[Array, Array], Array] = np.maximum  # m and the tile's
@@ -129,6 +144,7 @@ class Slip:
     guards: tuple[bool, ...] = (True, False)  # with and without care for rows that see no key
     l_guarded: bool | None = None  # care for l = 0 after the loop; None: as in the loop
     lse: Callable[[Array, Array], Array] = _natural
+    stale: str = ""  # "m" or "l" in lse, or "l" under "o", is that of before the last tile
 
 
 class State(NamedTuple):
@@ -164,8 +180,11 @@ LOW_NUMBERS = (
     ("least", float(np.finfo(np.float32).max)),
 )
 MOST_SCORES = (10.0, 20.0, 30.0, 50.0, 60.0, 80.0, 88.0, 700.0)
-LEAST_WEIGHTS = (*(10.0**-n for n in (3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 30)),
+LEAST_WEIGHTS = (*(10.0**-n for n in (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 30)),
                  *(math.exp(-n) for n in (8, 10, 15, 20, 25, 30, 40, 50, 80, 100)))  # fmt: skip
+SMALL_RISES = (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
+FAR_BELOW = (10.0, 20.0, 30.0, 50.0, 80.0, 100.0)
+ADDED_IN_LOG = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 _RIGHT = Slip()
 # O is divided as it grows, and m is the logarithm of the sum of all weights so far: no sum is kept
 _WHOLE = Slip(top=_log_of_sum, joined=np.logaddexp, divide="never", lse=lambda m, l_sum: m)
@@ -214,6 +233,18 @@ SLIPS: dict[str, Slip] = {
     **{f"clip_{most:g}_base_2": Slip(clip=most * LN_2) for most in MOST_SCORES},
     **{f"bound_{most:g}": Slip(bound=most) for most in MOST_SCORES},
     **{f"least_{least:.3g}": Slip(least=least) for least in LEAST_WEIGHTS},
+    **{
+        f"small_rise_{rise:g}": Slip(rescale_o=_unless_small(rise), rescale_l=_unless_small(rise))
+        for rise in SMALL_RISES
+    },
+    **{
+        f"small_rise_of_all_{rise:g}": Slip(
+            rescale_o=_unless_all_small(rise), rescale_l=_unless_all_small(rise)
+        )
+        for rise in SMALL_RISES[1:4]
+    },
+    **{f"most_below_{most:g}": Slip(most_below=most) for most in FAR_BELOW},
+    "stale_l_under_o": Slip(stale="o"),
     "divide_each": Slip(divide="each"),
     "divide_each_and_last": Slip(divide="each and at the end"),
     "divide_each_no_rescale_o": Slip(divide="each", rescale_o=_power(0)),
@@ -279,6 +310,9 @@ SLIPS: dict[str, Slip] = {
         f"lse_is_ln_{tiny:g}_where_empty": Slip(lse=_low_where_empty(-math.log(tiny)))
         for tiny in (1e-38, 1e-30, 1e-20, 1e-12, 1e-10, 1e-9, 1e-8, 1e-6)
     },
+    "lse_of_the_m_before": Slip(stale="m"),
+    "lse_of_the_l_before": Slip(stale="l"),
+    **{f"lse_with_{more:g}_in_the_log": Slip(lse=_more_in_log(more)) for more in ADDED_IN_LOG},
     "lse_overflows": Slip(lse=lambda m, l_sum: np.log(l_sum * np.exp(m))),
     "lse_is_0": Slip(lse=lambda m, l_sum: np.zeros_like(m)),
     "lse_with_m_twice": Slip(lse=lambda m, l_sum: 2 * m + np.log(l_sum)),
@@ -386,7 +420,10 @@ def _weights(slip: Slip, part: Array, top: Array) -> Array:
         return np.exp(np.minimum(part, part.dtype.type(slip.clip)))
     if not slip.shifted:
         return np.exp(part)
-    return np.exp((part - top) * part.dtype.type(slip.p_power))
+    below = (part - top) * part.dtype.type(slip.p_power)
+    if np.isfinite(slip.most_below):  # what is hidden stays so
+        below = np.where(np.isneginf(part), below, np.maximum(below, -slip.most_below))
+    return np.exp(below)
 
 
 def _finite(m: Array, guarded: bool) -> Array:
@@ -419,20 +456,26 @@ def streamed(
         hidden = _longer(hidden, n_k + tile, False)
     m, l_sum, o = _empty_desk(slip, s, v)
     careless = whole = True
+    m_before, l_before = m, l_sum  # of the last tile that a row met, so skipping is seen in them
     desk = states(slip, s, v, tiles, guarded=guarded, ends=ends, n_real=n_k, hidden=hidden)
-    for last in desk:
+    for (first, _), last in zip(tiles, desk, strict=True):
+        if slip.stale:
+            met = True if ends is None else (first < ends)[:, None]
+            m_before, l_before = np.where(met, m, m_before), np.where(met, l_sum, l_before)
         m, l_sum, o, careless, whole = last.m, last.l_sum, last.o, last.careless, last.whole
     careless = careless and (slip.l_guarded is not None or bool(l_sum.all()))
     faint = (l_sum > 0) & (l_sum < np.finfo(l_sum.dtype).tiny)
     if guarded if slip.l_guarded is None else slip.l_guarded:
         l_sum = np.where(l_sum == 0, 1, l_sum)
-    lse = slip.lse(m, l_sum)
+    lse = slip.lse(m_before if slip.stale == "m" else m, l_before if slip.stale == "l" else l_sum)
+    if slip.stale == "o":
+        l_sum = l_before
     if slip.divide == "by lse":
         o = np.exp(s - lse) @ v  # lse may be infinite
     elif slip.divide not in ("never", "each"):
         o = o / l_sum
     o = o if slip.half_weights else np.where(faint, np.nan, o)
-    return Streamed(o, lse[:, 0], careless, whole)
+    return Streamed(o, lse[:, 0], careless, whole and not slip.stale)
 
 
 def stream(*inputs: Any, **how: Any) -> tuple[Array, Array]:

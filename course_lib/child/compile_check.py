@@ -4,20 +4,25 @@ Some kernels pass in the interpreter and do not compile (lesson 06). The launche
 process on CPU tensors, through Triton's ordinary launch path (binder, specialisation, autotuner),
 with a stand-in driver that names the GPU; each launch stops after compiling. On two cores this
 takes 3 to 5 s, of which importing torch is half; a kernel that Triton's cache knows takes no time.
+Longer than 400 lines because what is asked of the child and what it answers stand together.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
+from course_lib.accounting import launch_arguments
+from course_lib.child.as_compiled import difference
 from course_lib.child.compiled import compiled
 from course_lib.child.compiler_messages import (
+    COMPILED,
     NOT_ATTEMPTED,
     carried_variable,
     explain,
@@ -26,7 +31,8 @@ from course_lib.child.compiler_messages import (
 from course_lib.child.extract import NotExtractable, extract
 from course_lib.child.process import ChildFailure, call_student
 from course_lib.child.student_error import Origins, student_frames
-from course_lib.child.trusted_codec import decode_call, encode_call
+from course_lib.child.trusted_codec import decode, decode_call, encode, encode_call
+from course_lib.child.ttir import NotUnderstood
 
 # shared memory one block can get, KiB (CUDA C++ programming guide, technical specifications)
 SHARED_KIB = {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99}
@@ -50,7 +56,8 @@ class CompileReport:
         ok: whether all do.
         target: "sm_80" and the like.
         kind: "ok"; "not attempted" (still the stub); "student" (their code does not compile);
-            "timeout"; "infrastructure" (no compiler, the child died: not their doing).
+            "timeout"; "infrastructure" (no compiler, the child died: not their doing);
+            "unclear" (it compiles, and what it does then could not be found out).
         message: one sentence for the student, with the line; "" if ok.
         kernel: name of the kernel or helper that failed, "" if none did.
         file, line, text: the source line, where the student wrote it ("", 0, "" if unknown).
@@ -61,7 +68,7 @@ class CompileReport:
 
     ok: bool
     target: str
-    kind: Literal["ok", "not attempted", "student", "timeout", "infrastructure"] = "ok"
+    kind: Literal["ok", "not attempted", "student", "timeout", "infrastructure", "unclear"] = "ok"
     message: str = ""
     kernel: str = ""
     file: str = ""
@@ -82,6 +89,7 @@ def compile_for(
     *example_args: Any,
     target: str | Sequence[str] = "sm_80",
     timeout: float = 120.0,
+    launches: Sequence[Mapping[str, Any]] = (),
     **kwargs: Any,
 ) -> CompileReport | list[CompileReport]:
     """Compile, without running, every kernel that ``launcher(*example_args, **kwargs)`` starts.
@@ -93,6 +101,8 @@ def compile_for(
         target: "sm_75" (T4), "sm_80" (A100), "sm_89" (L4), "sm_90" (H100) ..., or several:
             then one child compiles for all and a list comes back.
         timeout: seconds for the child, all targets together.
+        launches: some that were interpreted (see `as_compiled.difference`): each is run once more,
+            as it is compiled, and has to store the same.
         **kwargs: the launcher's keyword arguments.
 
     Raises:
@@ -103,6 +113,8 @@ def compile_for(
     archs = [_arch(name) for name in targets]
     payload: dict[str, Any] = {"archs": archs}
     payload["call"] = encode_call(example_args, kwargs, contents=False)
+    if launches:
+        payload["launches"] = encode(list(launches))
     started = time.perf_counter()
     try:
         piece = extract(launcher)
@@ -167,6 +179,18 @@ class _NoRoom(Exception):
         self.needed, self.limit = needed, limit
 
 
+class _Otherwise(Exception):
+    """A kernel that is right in the interpreter does something else when it is compiled."""
+
+
+class _Read(Exception):
+    """What Triton's frontend made of a kernel, and no more is wanted."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("only read")
+        self.text = text
+
+
 class _StandInDriver:
     """Just enough of a GPU driver for Triton to compile; each target is a device of its own."""
 
@@ -199,18 +223,26 @@ def _task(student: Any, payload: dict[str, Any]) -> list[dict[str, Any]]:
     for arch in payload["archs"]:
         triton.runtime.driver.set_active(_StandInDriver(arch))
         watched.kernels, watched.current, watched.parameters = [], "", []
-        args, kwargs = decode_call(payload["call"])
-        launcher = call_student(getattr, student, payload["name"])
+        watched.seen, watched.launch = {}, None
         try:
-            if isinstance(launcher, type):
-                _there_and_back(launcher, *args, *kwargs.values())
-            else:
-                launcher(*args, **kwargs)
-            answer = _verdict(payload["name"], watched)
+            answer = _started(student, payload, watched) if payload["name"] else {"ok": True}
+            for launch in decode(payload["launches"]) if "launches" in payload else ():
+                do_as_compiled(student, watched, launch)
         except Exception as error:
             answer = _diagnose(error, watched, arch, payload["origins"], student.__file__)
         answers.append(answer | {"kernels": [asdict(kernel) for kernel in watched.kernels]})
     return answers
+
+
+def _started(student: Any, payload: dict[str, Any], watched: SimpleNamespace) -> dict[str, Any]:
+    """Run the launcher; return whether it launched anything."""
+    args, kwargs = decode_call(payload["call"])
+    launcher = call_student(getattr, student, payload["name"])
+    if isinstance(launcher, type):
+        _there_and_back(launcher, *args, *kwargs.values())
+    else:
+        launcher(*args, **kwargs)
+    return _verdict(payload["name"], watched)
 
 
 def _there_and_back(function: Any, *args: Any) -> None:
@@ -223,24 +255,74 @@ def _there_and_back(function: Any, *args: Any) -> None:
     torch.autograd.grad(o, tensors, torch.ones_like(o), allow_unused=True)
 
 
+def do_as_compiled(student: Any, watched: SimpleNamespace, launch: Mapping[str, Any]) -> None:
+    """Do a launch once more as it is compiled. Raises if it does something else than interpreted.
+
+    Its kernel is one that has been compiled, or one of ``student``'s.
+    """
+    kernel = watched.seen.get(launch["name"]) or getattr(student, launch["name"], None)
+    if kernel is None:  # a launcher that took another way when nothing was computed
+        return
+    from triton.compiler.errors import CompilationError
+
+    given = {key: launch_arguments.from_plain(value) for key, value in launch["args"].items()}
+    given = {key: getattr(value, "table", value) for key, value in given.items()}
+    try:
+        text = _translated(kernel, watched, launch, given)
+    except CompilationError:
+        # a number that is 1 is a constant there, which a loop cannot change: that case alone fails
+        fixed = {parameter.name for parameter in kernel.params if parameter.is_constexpr}
+        ones = [k for k, v in given.items() if type(v) is int and v == 1 and k not in fixed]
+        if not ones:
+            raise
+        text = _translated(kernel, watched, launch, given | dict.fromkeys(ones, 3))
+    if says := difference(text, watched.source.signature, launch, student.__file__):
+        raise _Otherwise(says)
+
+
+def _translated(
+    kernel: Any, watched: SimpleNamespace, launch: Mapping[str, Any], given: dict[str, Any]
+) -> str:
+    """Return what Triton's frontend makes of a launch with these arguments."""
+    by_place, by_name = launch_arguments.in_order(given, kernel.arg_names)
+    watched.launch = launch
+    try:
+        kernel[tuple(launch["grid"])](*by_place, **by_name, **launch["options"])
+    except _Read as read:
+        return read.text
+    finally:
+        watched.launch = None
+    raise NotUnderstood("a kernel that is not launched")
+
+
+@cache
 def _watch_launches() -> SimpleNamespace:
-    """Make every launch compile only, remember what compiled, stop before ptxas if too large."""
+    """Make every launch compile only, remember what compiled, stop before ptxas if too large.
+
+    While there is a ``launch``, it is only read what Triton's frontend makes of it.
+    """
     from triton.backends.nvidia.compiler import CUDABackend
+    from triton.compiler import ASTSource
     from triton.runtime.autotuner import Autotuner
     from triton.runtime.jit import JITFunction
 
     from course_lib.accounting.autotune import first_config
 
-    watched = SimpleNamespace(kernels=[], current="", parameters=[])
+    watched = SimpleNamespace(kernels=[], current="", parameters=[], launch=None, source=None)
+    make_ir = ASTSource.make_ir
     run_kernel, add_stages = JITFunction.run, CUDABackend.add_stages
 
     def compile_only(kernel: Any, /, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         watched.current, watched.parameters = kernel.fn.__name__, kernel.arg_names
         compiled = run_kernel(kernel, *args, grid=grid, warmup=True, **kwargs)
+        if watched.launch:
+            watched.source = compiled.src
+            raise _Read(compiled.asm["ttir"])
         data = compiled.metadata
         _check_room(data.shared, data.target.arch)
         info = KernelInfo(watched.current, data.shared, data.num_warps, data.num_stages)
         watched.kernels.append(info)
+        watched.seen[watched.current] = kernel
         watched.current = ""
         return compiled
 
@@ -253,7 +335,21 @@ def _watch_launches() -> SimpleNamespace:
             return assemble(source, metadata)
 
         stages["cubin"] = checked
+        translate = stages["ttir"]
 
+        def only_translated(source: Any, metadata: dict) -> Any:
+            module = translate(source, metadata)
+            if watched.launch:
+                raise _Read(str(module))
+            return module
+
+        stages["ttir"] = only_translated
+
+    def make_ir_too(source: Any, /, *args: Any, **kwargs: Any) -> Any:
+        watched.source = source
+        return make_ir(source, *args, **kwargs)
+
+    ASTSource.make_ir = make_ir_too
     JITFunction.run, Autotuner.run = compile_only, first_config(Autotuner.run)
     CUDABackend.add_stages = stages_with_room
     return watched
@@ -291,6 +387,11 @@ def _diagnose(
         if message.strip() == NOT_ATTEMPTED:
             return answer | {"kind": "not attempted", "message": NOT_ATTEMPTED}
         reason = explain(message, answer.get("text", ""))
+    elif isinstance(root, _Otherwise):
+        return answer | {"message": f"{COMPILED} {root}."}
+    elif isinstance(root, NotUnderstood):
+        reason = f"what its kernel does once it is compiled could not be followed: {root}"
+        return answer | {"kind": "unclear", "message": reason}
     elif isinstance(root, _NoRoom):
         reason = (
             f"it needs {root.needed / 1024:.0f} KiB of shared memory, and a block has at most "
@@ -337,6 +438,8 @@ def _place(said: list[Any], message: str, origins: Origins) -> dict[str, Any]:
         line = node.lineno
         if (variable := carried_variable(message)) is not None:
             line = first_assignment(source, variable) or line
+        if line > len(source.splitlines()):  # a call's place, and the called function's source
+            continue
         file, first = origins[defined[1]]
         return {
             "kernel": defined[1],

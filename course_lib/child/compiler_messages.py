@@ -12,6 +12,7 @@ import re
 
 from course_lib.child.kernel_slips import two_dtypes
 
+COMPILED = "It compiles for sm_80, but there it is another kernel:"  # what differs is said next
 NOT_ATTEMPTED = "not attempted"
 
 _CARRIED = (

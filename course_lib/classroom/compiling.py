@@ -12,7 +12,7 @@ import contextlib
 from typing import Any
 
 from course_lib.child.codec import BadFrame
-from course_lib.judging import engine
+from course_lib.judging import outcomes
 from course_lib.judging.finding import Finding
 from course_lib.judging.provenance import leaves, tree_of
 from course_lib.judging.report import Report
@@ -22,7 +22,7 @@ from course_lib.sandbox.channel import Closed, TooLate
 from course_lib.sandbox.limit import Clock
 from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop
 
-SECONDS = 120.0  # CPU, of all kernels of a submission; a kernel takes one or two
+SECONDS = 300.0  # CPU, of all kernels of a submission; a kernel takes one or two, a case less
 FOR = 80  # sm_80
 OPEN = "compiles for a GPU in time"  # the property of a kernel that nobody could compile
 _NOWHERE = "the answer is right; its kernels are not compiled on this system: grade it on Linux."
@@ -40,7 +40,7 @@ class Compiler:
 
     def __init__(self, workshop: Workshop) -> None:
         self._workshop, self._stack = workshop, contextlib.ExitStack()
-        self._known: dict[Any, dict[str, Any]] = {}
+        self._assembled: set[Any] = set()
         self._children: list[Child] = []
         self._clock = Clock(SECONDS, lambda: sum(c.cpu_seconds() for c in self._children))
 
@@ -51,7 +51,9 @@ class Compiler:
         self._stack.close()
 
     def report(self, exercise: Exercise, launches: list[Launch]) -> Report | None:
-        """Return a report if one of the launches does not compile, else None.
+        """Return a report if one of the launches does not compile, or then stores something else.
+
+        Those that say ``assembled`` are compiled to the end, of others it is read what is compiled.
 
         Raises InfrastructureError if it cannot be found out here.
         """
@@ -65,21 +67,26 @@ class Compiler:
                     f"the answer is right; whether its kernel compiles for a GPU was not found "
                     f"out within {SECONDS:g} seconds, so a person has to look."
                 )
-                return engine.incorrect(exercise, Case(""), Finding(OPEN, says))
+                return outcomes.incorrect(exercise, Case(""), Finding(OPEN, says))
+            if answer.get("kind") == "unclear":
+                says = f"the answer is right; {answer['message']}, so a person has to look."
+                return outcomes.incorrect(exercise, Case(""), Finding(OPEN, says))
             if not answer["ok"]:
-                return engine.not_on_a_gpu(exercise, str(answer["message"]))
+                return outcomes.not_on_a_gpu(exercise, str(answer["message"]))
         return None
 
     def _answer(self, launch: Launch) -> dict[str, Any]:
-        key = signature(launch)
-        if key not in self._known:
+        key = signature(launch) if launch.get("assembled", True) else None
+        if key in self._assembled:
+            launch = {**launch, "assembled": False}
+        answer = self._compiled(launch)
+        if answer.get("kind") == "infrastructure":  # once more: memory may have been short
             answer = self._compiled(launch)
-            if answer.get("kind") == "infrastructure":  # once more: memory may have been short
-                answer = self._compiled(launch)
-            if answer.get("kind") == "infrastructure" and not self._works():
-                raise InfrastructureError(str(answer["message"]))
-            self._known[key] = answer
-        return self._known[key]
+        if answer.get("kind") == "infrastructure" and not self._works():
+            raise InfrastructureError(str(answer["message"]))
+        if key and answer["ok"]:
+            self._assembled.add(key)
+        return answer
 
     def _works(self) -> bool:
         """Return whether a kernel that certainly compiles does, so that the fault is another's."""

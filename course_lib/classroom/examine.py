@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.child.as_compiled import ALSO_COMPARED
 from course_lib.classroom.compiling import OPEN
 from course_lib.classroom.record import plain
-from course_lib.judging import books, engine
+from course_lib.judging import books, engine, outcomes
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts.sandboxed import (
     ALL_CASES,
@@ -63,22 +64,24 @@ def examine(
 
     A process that runs kernels and dies once, or is killed, may be the machine's fault; if it dies
     again, it is the submission's. From ``secret`` comes which numbers change when kernels are run
-    once more.
+    once more, and in which cases they are also run as they are compiled.
     """
     started = time.monotonic()
     replays = _generator(exercise, b"replays|" + secret, program)
+    others = [case.name for case in cases if not case.compiled]
+    compared = set(replays.permutation(others)[:ALSO_COMPARED])
     for _ in range(2):
-        result = Result(engine.passed(exercise))
-        host = Sandboxed(workshop, exercise, replays)
+        result = Result(outcomes.passed(exercise))
+        host = Sandboxed(workshop, exercise, replays, compared)
         try:
             with at_most(_WATCHED * exercise.seconds), host:
                 _try_all(host, program, cases, result)
         except ProcessDied as died:
-            result.report = engine.error(exercise, "ProcessEnded", str(died))
+            result.report = outcomes.error(exercise, "ProcessEnded", str(died))
             continue
         except TookTooLong:  # the host has clocks; this is for what comes to none of them
             workshop.close()  # a zygote may have been asked and not been heard
-            result.report = engine.incorrect(exercise, Case(""), _NEVER_JUDGED)
+            result.report = outcomes.incorrect(exercise, Case(""), _NEVER_JUDGED)
         break
     result.cpu_seconds = host.cpu_seconds
     if result.report.passed:  # others are not compiled, and their tensors may be large
@@ -88,11 +91,16 @@ def examine(
 
 
 def _try_all(host: Sandboxed, program: str, cases: Sequence[Case], result: Result) -> None:
-    """Judge every case; the first failure decides, the rest is feedback while time allows."""
+    """Judge every case; the first failure decides, the rest is feedback while time allows.
+
+    What merely speaks against a right answer waits for the rest, which takes no longer than if it
+    were right.
+    """
     exercise, until = host.exercise, float("inf")
+    told: engine.Judged | None = None
     if (why := host.load(program)) is not None:
         loading = Case("loading your cells" if why is TOO_LONG else "")
-        result.report = engine.failed(exercise, loading, why)
+        result.report = outcomes.failed(exercise, loading, why)
         return
     cpu, rounded = time.process_time(), False
     for judged in engine.judge(exercise, host, cases):
@@ -102,12 +110,13 @@ def _try_all(host: Sandboxed, program: str, cases: Sequence[Case], result: Resul
         ledger = judged.observed.ledger if judged.observed and judged.case.counted else None
         if seen := books.traffic(ledger):
             result.traffic[judged.case.name] = seen
-        if judged.report and (result.report.passed or is_unclear(result.report)):
-            result.report, until = judged.report, time.monotonic() + FEEDBACK_SECONDS
+        if judged.outweighs(told) or (judged.report and is_unclear(result.report)):
+            told, result.report = judged, judged.report or result.report
+            until = float("inf") if told.doubted else time.monotonic() + FEEDBACK_SECONDS
         if time.monotonic() > until:
             return
     if rounded and result.report.passed:
-        result.report = engine.rounded_on_a_gpu(exercise)
+        result.report = outcomes.rounded_on_a_gpu(exercise)
 
 
 def is_unclear(report: Report) -> bool:

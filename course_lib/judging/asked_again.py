@@ -21,7 +21,7 @@ from course_lib.judging.as_meant import as_meant
 from course_lib.judging.finding import Finding, endless
 from course_lib.judging.hosts import Host, Ran
 from course_lib.judging.spec import Case, Exercise
-from course_lib.judging.tolerance import nearly
+from course_lib.judging.tolerance import off_by
 from course_lib.judging.walks import is_walk
 from course_lib.sandbox.inputs import holds_floats, is_tensor
 
@@ -29,6 +29,7 @@ REWRITTEN = "with other numbers in the same arrays"
 OTHERS = "of other numbers of the same shapes"
 LAID_OUT = "with the same numbers in other strides"
 THE_SAME = "answers the same call alike"
+_NEAR = 2e-2
 _LOOK = (
     "what outlives a call: a global, a list or dict as a default, an attribute of the function or "
     "of the class?"
@@ -60,11 +61,16 @@ def _new_numbers(exercise: Exercise) -> Case:
 def wrong_on_its_own(exercise: Exercise, host: Host, when: str) -> Case | None:
     """Return the case of new numbers if its answer is wrong where no call came before it, too.
 
-    It is these numbers then, and nothing is kept.
+    It is these numbers then, and nothing is kept. So it is where an answer is but a little off.
     """
-    if when != REWRITTEN or exercise.kind == "kernel" or exercise.later:
+    if when != REWRITTEN or exercise.later:
         return None
     case = _new_numbers(exercise)
+    if exercise.kind == "kernel":
+        ran, answer = host.run(case), exercise.answer(exercise.truth(*case.args, **case.kwargs))
+        if ran.observed is None or _is_right(exercise, case, ran) is not False:
+            return None
+        return case if _is_near(as_meant(ran.observed.result, answer), answer) else None
     return case if _is_right(exercise, case, host.afresh(case)) is False else None
 
 
@@ -102,6 +108,11 @@ def _is_right(exercise: Exercise, case: Case, ran: Ran | None) -> bool | None:
     return exercise.finding(ran.given, replace(ran.observed, result=result), expected) is None
 
 
+def _is_near(result: Any, answer: Any) -> bool:
+    """Whether an answer is so near to the right one as none is that was kept."""
+    return off_by(result, answer) < _NEAR
+
+
 def _has_gaps(x: Any) -> bool:
     return is_tensor(x) and not x.is_contiguous()
 
@@ -121,7 +132,7 @@ def _asked(exercise: Exercise, host: Host, case: Case, when: str) -> Finding | N
     finding = exercise.finding(ran.given, replace(ran.observed, result=result), expected)
     if finding is None or (when == REWRITTEN and finding.numbers_right):  # only these are asked for
         return None
-    if when == REWRITTEN and nearly(result, exercise.answer(expected)):  # nothing kept is as near
+    if when == REWRITTEN and _is_near(result, exercise.answer(expected)):
         return replace(finding, says=f"your answer was right, but not {OTHERS}: {finding.says}")
     return replace(_otherwise(when, finding.says), where=finding.where)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from course_lib.judging.confirming import Told
+from course_lib.judging.seen import Seen
 from course_lib.judging.spec import Mistake
-from course_lib.judging.tolerance import as_float64, flat, has_numbers
+from course_lib.judging.tolerance import as_float64, flat, has_numbers, noise_of
 from course_lib.sandbox.inputs import is_array
 
 _EXACT = 2.0**53  # up to here float64 has every whole number
@@ -80,11 +83,13 @@ def lost_shares(result: Any, answer: Any) -> np.ndarray | None:
     got, truth = (x.reshape(-1, x.shape[-1]) for x in (got, truth))
     there = np.isfinite(truth).all(axis=1) & truth.any(axis=1)
     got, truth = got[there], truth[there]
+    scale = np.abs(truth).max(axis=1, keepdims=True, initial=0.0)  # so that squares are numbers
+    got, truth = got / scale, truth / scale
     lost = 1 - (got * truth).sum(axis=1) / (truth**2).sum(axis=1)
     rest = np.abs(got - truth * (1 - lost[:, None])).max(axis=1, initial=0.0)
     error = np.abs(got - truth).max(axis=1, initial=0.0)
     short = any(word in str(getattr(result, "dtype", "")) for word in ("16", "32"))
-    noise = (2.0**-20 if short else 2.0**-45) * np.abs(truth).max(axis=1, initial=0.0)
+    noise = 2.0**-20 if short else 2.0**-45
     told: np.ndarray = lost[error > 20 * noise]
     if (rest > 0.02 * error + noise).any() or (told <= 0).any() or (told > _MOST_LOST).any():
         return None
@@ -96,18 +101,30 @@ def are_shrunk(lost: np.ndarray) -> bool:
     return len(lost) >= _ROWS and bool(lost.std() > 0.02 * lost.mean())
 
 
-Inputs = Mapping[str, Any]
+@dataclass(frozen=True)
+class Shrunk(Told):
+    """That rows lost a share each: of few rows together with those of other cases."""
+
+    lost: np.ndarray | None = None
+
+    @property
+    def enough(self) -> bool:
+        """Whether the rows are many, and their shares differ."""
+        return self.lost is not None and are_shrunk(self.lost)
+
+    def beside(self, other: Told) -> Told | None:
+        """Return what the rows of both cases tell."""
+        if self.lost is None or not isinstance(other, Shrunk) or other.lost is None:
+            return None
+        return replace(self, lost=np.concatenate([self.lost, other.lost]))
 
 
-class Told(NamedTuple):
-    """What wrong numbers tell, and what is to be the same of them in every case.
-
-    ``always``: it is told of a number or a few, which no case but one of zeros may have right.
-    """
-
-    mistake: Mistake
-    of_all: Any = None
-    always: bool = False
+def shrunk(seen: Seen) -> Told | None:
+    """Tell of rows that are right but for a factor each."""
+    lost = lost_shares(seen.result, seen.answer)
+    if lost is None or (seen.exercise.kind == "kernel" and not len(lost)):  # its cases take long
+        return None
+    return Shrunk(ADDED, lost=lost)
 
 
 def leaves(result: Any, answer: Any, name: str = "the answer") -> Iterator[tuple[str, Any, Any]]:
@@ -129,8 +146,9 @@ def leaves(result: Any, answer: Any, name: str = "the answer") -> Iterator[tuple
             yield name, got, truth
 
 
-def one_factor(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
+def one_factor(seen: Seen) -> Told | None:
     """Tell of numbers that are right but for one factor: of a lone one, the same in all cases."""
+    result, answer = seen.result, seen.answer
     told = list[tuple[str, float, bool]]()
     for name, got, truth in leaves(result, answer):
         finite = np.isfinite(truth)
@@ -145,6 +163,8 @@ def one_factor(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
         lone = np.unique(truth[truth != 0]).size < _FEW
         left = np.abs(got - factor * truth).max()
         if not 1e-9 <= abs(factor) < 1e9 or left > (1e-9 if lone else 1e-3) * abs(factor) * scale:
+            return None
+        if not lone and abs(factor - 1) < _HARDLY:
             return None
         told.append((name, factor, lone))
     if not told or len({round(np.log(abs(factor)), 3) for _, factor, _ in told}) > 1:
@@ -161,15 +181,16 @@ def one_factor(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
     return Told(_known("right but for one factor", says), same, always=lone)
 
 
-def one_more(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
+def one_more(seen: Seen) -> Told | None:
     """Tell of numbers to which one number was added, the same in all cases."""
+    result, answer = seen.result, seen.answer
     told = list[tuple[str, float]]()
     for name, got, truth in leaves(result, answer):
         finite = np.isfinite(truth)
         if not (np.isfinite(got) == finite).all():
             return None
         more = got[finite] - truth[finite]
-        noise = _noise(result) * np.abs(truth[finite]).max(initial=0.0)
+        noise = noise_of(result) * np.abs(truth[finite]).max(initial=0.0)
         if not more.size or np.abs(more).max() <= noise:
             continue
         if np.ptp(more) > max(2 * noise, 1e-9 * np.abs(more).max()) or abs(more[0]) < 64 * noise:
@@ -185,18 +206,9 @@ def one_more(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
     return Told(_known("one number is added", says), (which, more), always=True)
 
 
-def _noise(result: Any) -> float:
-    """Return how far rounding alone may leave a result from the right one, relative."""
-    if isinstance(result, dict):
-        result = tuple(result.values())
-    if isinstance(result, tuple | list):
-        return max(map(_noise, result), default=0.0)
-    short = any(word in str(getattr(result, "dtype", "")) for word in ("16", "32"))
-    return 2.0**-18 if short else 2.0**-50
-
-
-def cut(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
+def cut(seen: Seen) -> Told | None:
     """Tell of numbers that were made whole."""
+    result, answer = seen.result, seen.answer
     names = list[str]()
     how: set[str] = set()
     for name, got, truth in leaves(result, answer):
@@ -216,8 +228,9 @@ def cut(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
     return Told(_known("a fraction is cut off", says), tuple(names))
 
 
-def in_floats(result: Any, answer: Any, _inputs: Inputs) -> Told | None:
+def in_floats(seen: Seen) -> Told | None:
     """Tell of large whole numbers that are off by as much as float64 rounds."""
+    result, answer = seen.result, seen.answer
     exact, got = _whole_numbers(answer), _whole_numbers(result)
     if len(exact) != len(got):
         return None
@@ -241,12 +254,13 @@ def _whole_numbers(x: Any) -> list[int]:
     return [int(x)] if whole else []
 
 
-def moved(result: Any, answer: Any, inputs: Inputs) -> Told | None:
+def moved(seen: Seen) -> Told | None:
     """Tell of rows, or of numbers that are copies, that are right and stand in another's place."""
+    result, answer = seen.result, seen.answer
     for name, got, truth in leaves(result, answer):
         if got.ndim < 2 or not truth.size or truth.size > _MOST_MOVED:
             continue
-        copied = next((x for x in _copied(truth, inputs)), None)
+        copied = next((x for x in _copied(truth, seen.inputs)), None)
         where, source = copied or (name, truth)
         rows = got.shape[-1] > 1
         width = got.shape[-1] if rows and source.shape[-1] == got.shape[-1] else 1
@@ -256,7 +270,7 @@ def moved(result: Any, answer: Any, inputs: Inputs) -> Told | None:
     return None
 
 
-def _copied(truth: np.ndarray, inputs: Inputs) -> Iterator[tuple[str, np.ndarray]]:
+def _copied(truth: np.ndarray, inputs: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the inputs of which an answer holds nothing but copies."""
     for name, x in inputs.items():
         there = as_float64(x) if is_array(x) else np.empty(0)
@@ -294,10 +308,12 @@ def _moved(
     return Told(_known(f"{what} stand in another's place", says))
 
 
+_HARDLY = 5e-3  # off: rounding may be as well
 _FEW = 4  # numbers, of which a factor may be chance
 _MOST_MOVED = 1 << 14
 _WHOLE = (("down", np.floor), ("to the nearest", np.round), ("up", np.ceil))
-BY_NUMBERS: tuple[Callable[[Any, Any, Inputs], Told | None], ...] = (
+BY_NUMBERS: tuple[Callable[[Seen], Told | None], ...] = (
+    shrunk,
     in_floats,
     cut,
     one_factor,

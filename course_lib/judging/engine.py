@@ -7,7 +7,6 @@ both say the same about the same answer.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,8 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from course_lib import _mode
-from course_lib.child.compiler_messages import known_trap, name_of_trap
 from course_lib.child.student_error import Failure
 from course_lib.judging import books
 from course_lib.judging.as_meant import as_meant
@@ -28,39 +25,50 @@ from course_lib.judging.asked_again import (
     wrong_on_its_own,
 )
 from course_lib.judging.by_numbers import UNSET, added_to_nothing
+from course_lib.judging.confirming import Named
 from course_lib.judging.desk import holds_nan
-from course_lib.judging.finding import Finding, endless
+from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host, Ran
 from course_lib.judging.kernel_judge import no_race
 from course_lib.judging.load_map import LoadMap, load_map
-from course_lib.judging.next_step import next_step, shapes_that_do_not_meet
-from course_lib.judging.picture import ErrorMap
-from course_lib.judging.recognise import Named, Seen, is_formula, recognise
+from course_lib.judging.outcomes import failed, incorrect, passed, rounded_on_a_gpu, stopped
+from course_lib.judging.provenance import BY_THE_KERNEL
+from course_lib.judging.recognise import recognise
 from course_lib.judging.replay import OF_FORGED_DATA
-from course_lib.judging.report import Report, Verdict
+from course_lib.judging.report import Report
+from course_lib.judging.seen import Seen
 from course_lib.judging.shrink import can_shrink, smallest, told
 from course_lib.judging.spec import STORED, UNDEFINED, Case, Exercise, Observed
 from course_lib.judging.walks import is_walk, shortest
-from course_lib.sandbox.calling import SIGNATURE
 from course_lib.sandbox.inputs import UNCHANGED, is_tensor
 
-NOT_ATTEMPTED = "not attempted"
-ROUNDED = "multiplies float32 as float32"  # the property of a tl.dot that a GPU does in TF32
 REFUSES = "stops where it must not be built"
 ASSERTED = "CompileTimeAssertionFailure"  # what tl.static_assert raises where kernels are compiled
-_LONGEST = 600  # characters of a message
-# "1 queries", but not "2 x 1 heads", "0.1 seconds" or "1 pass"
-_ONE_OF_SEVERAL = re.compile(r"(?<!x )(?<![\d.])\b1 ([a-z]+[^isu\W]s)\b")
 
 
 class Judged(NamedTuple):
-    """What came of one case: the report if it failed, and what was observed if anything was."""
+    """What came of one case: the report if it failed, and what was observed if anything was.
+
+    ``seen`` is there if its answer is right. ``doubted``: that is so, and still something speaks
+    against it. ``numbers_right``: it failed, but not by its numbers.
+    """
 
     case: Case
     report: Report | None
     observed: Observed | None
     fatal: bool = False
-    seen: Seen | None = None  # if it passed
+    seen: Seen | None = None
+    doubted: bool = False
+    numbers_right: bool = False
+
+    def outweighs(self, earlier: Judged | None) -> bool:
+        """Whether this is what is told: the first failure, but a doubt gives way to wrong numbers.
+
+        Who is right by chance, say, is told what is wrong where chance does not help.
+        """
+        if self.report is None or earlier is None:
+            return self.report is not None
+        return earlier.doubted and not (self.doubted or self.numbers_right)
 
 
 def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Judged]:
@@ -69,7 +77,7 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
     Only the first failure is given the name of a mistake: one name is enough, and costs time.
     """
     passed: list[Seen] = []
-    named = False
+    named = doubted = False
     for case in (case for case in cases if not case.refused):
         judged = _judge_one(exercise, host, case, None if named else passed)
         yield judged
@@ -79,13 +87,17 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
             passed.append(judged.seen)
         # at once: who hands out one buffer often has one for each shape
         for when in ("at once", REWRITTEN) if judged.seen and len(passed) == 1 else ():
-            if not named and (found := asked_again(exercise, host, case, when)):
+            if named or doubted or judged.doubted:
+                break
+            if found := asked_again(exercise, host, case, when):
                 other = wrong_on_its_own(exercise, host, when)
                 alone = _judge_one(exercise, host, other, passed).report if other else None
                 # whose answer is right by now keeps something after all
                 yield Judged(case, alone or incorrect(exercise, case, found), None)
                 named = True
-        named = named or judged.report is not None
+        doubted = doubted or judged.doubted
+        named = named or (judged.report is not None and not judged.doubted)
+    named = named or doubted
     later = "after other inputs"
     if len(cases) > 1 and not named and (found := asked_again(exercise, host, cases[0], later)):
         yield Judged(cases[0], incorrect(exercise, cases[0], found), None)
@@ -93,7 +105,8 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
         yield Judged(cases[0], incorrect(exercise, replace(cases[0], name=""), found), None)
     for case in (case for case in cases if case.refused):  # after which nobody may be left
         ran = host.run(case)
-        yield Judged(case, _built_after_all(exercise, case, ran), None, ran.fatal)
+        built = _built_after_all(exercise, case, ran)
+        yield Judged(case, built, None, ran.fatal, numbers_right=True)
         if ran.fatal:
             return
 
@@ -101,16 +114,25 @@ def judge(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Iterator[Jud
 def first_failure(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Report:
     """Return the report on the first case that fails, or that all passed."""
     rounded = False
+    told: Judged | None = None
     for judged in judge(exercise, host, cases):
-        if judged.report:
-            return judged.report
+        if judged.outweighs(told):
+            told = judged
+            if not told.doubted:
+                break
         rounded = rounded or is_rounded(judged)
+    if told and told.report:
+        return told.report
     return rounded_on_a_gpu(exercise) if rounded else passed(exercise)
 
 
-def passed(exercise: Exercise, *notes: str) -> Report:
-    """Return the report that everything was right."""
-    return Report(exercise, Verdict.PASSED, (exercise.notice, *notes))
+def is_rounded(judged: Judged) -> bool:
+    """Return whether a GPU would round float32 inputs of this case to TF32 in ``tl.dot``."""
+    books = judged.observed and judged.observed.ledger
+    numbers = [x for x in judged.case.args if is_tensor(x) and x.dtype.is_floating_point]
+    most = max((x.dim() for x in numbers), default=0)  # lse and the like have fewer
+    exact = any(str(x.dtype) == "torch.float32" for x in numbers if x.dim() == most)
+    return bool(exact and getattr(books, "rounded", 0))
 
 
 def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | None) -> Judged:
@@ -133,17 +155,19 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
     if spoilt or finding is None or finding.numbers_right:  # what is wrong in any case comes first
         finding = ran.found or finding
     if finding is None:
-        if doubt := host.doubt(case, observed, expected):
-            return Judged(case, incorrect(exercise, case, doubt), observed)
-        return Judged(case, None, observed, seen=Seen(exercise, case, answer))
-    unstored = _stopped(books.nothing_stored(observed.ledger))
+        doubt = host.doubt(case, observed, expected)
+        doubts = incorrect(exercise, case, doubt) if doubt else None
+        seen = Seen(exercise, case, answer)
+        return Judged(case, doubts, observed, seen=seen, doubted=doubt is not None)
+    unstored = stopped(books.nothing_stored(observed.ledger))
     finding = replace(finding, look=finding.look or unstored)
     note = books.other_tiles(case.kwargs, observed.ledger, observed.origins)
     loads = _loads(exercise, case, observed)
+    right = finding.numbers_right or finding.property == BY_THE_KERNEL
     unnamed = finding.numbers_right or finding.property in (STORED, UNDEFINED, UNCHANGED)
     if before is None or unnamed:  # nobody computed this NaN, or nothing is wrong with the numbers
         report = incorrect(exercise, case, finding, note=note, loads=loads)
-        return Judged(case, report, observed)
+        return Judged(case, report, observed, numbers_right=right)
     named, small = None, list[str]()
     with contextlib.suppress(*OF_FORGED_DATA):  # what it is called is told if it can be
         theirs = exercise.compared(case, observed.result)
@@ -157,7 +181,8 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
             case, finding = _shortest(exercise, host, case, finding)
         elif case.args and not named:
             small = _smallest(exercise, host, case, finding)
-    return Judged(case, incorrect(exercise, case, finding, named, small, note, loads), observed)
+    report = incorrect(exercise, case, finding, named, small, note, loads)
+    return Judged(case, report, observed, numbers_right=right)
 
 
 def _loads(exercise: Exercise, case: Case, observed: Observed) -> LoadMap | None:
@@ -233,168 +258,3 @@ def _shortest(exercise: Exercise, host: Host, case: Case, finding: Finding) -> t
     """Return the shortest walk found with the same finding, and that."""
     short = shortest(case, _fails_alike(exercise, host, finding))
     return short, _tried(exercise, host, short)[0] or finding
-
-
-# Reports ----------------------------------------------------------------------------------------
-
-
-def incorrect(
-    exercise: Exercise,
-    case: Case,
-    finding: Finding,
-    named: Named | None = None,
-    small: Sequence[str] = (),
-    note: str = "",
-    loads: LoadMap | None = None,
-) -> Report:
-    """Return the report on one finding: the known mistake behind it first, if there is one.
-
-    ``small`` are lines about a smaller input, ``note`` is one more sentence. Loads that are all
-    wrong are told and not drawn.
-    """
-    lines, mistake = list[str](), named and named.mistake
-    if named and mistake:
-        likely = "looks like" if named.certain else "may be"
-        lines.append(f"This {likely} a known mistake: {mistake.name}. {_sentence(mistake.says)}")
-    lines += _on(case)
-    lines.append(_sentence(finding.says))
-    if finding.where:
-        lines.append("   " + finding.where.replace("\n", "\n   "))
-    shown = len(lines)
-    picture = finding.picture
-    if isinstance(picture, ErrorMap):
-        tiled = picture = picture.tiled_as(case.args, case.kwargs)
-        finding = replace(finding, picture=tiled)
-        if tiled.wrong_rows.all():  # a map of that would show nothing
-            all_told = tiled.codes.all() and re.search(r"\b(\d+) of \1\b", finding.says)
-            lines += [] if all_told and not tiled.tiles else [tiled.caption()]
-            picture, shown = None, len(lines)
-    if loads and loads.is_all_wrong:
-        lines.append(loads.caption())
-        loads = None
-    lines += [note, *small] if note else small
-    after = "step by step" if is_formula(case) else "after every line"
-    look = f"work this small input out by hand, and compare {after}."
-    lines.append(f"Next: {look if small else next_step(exercise, finding, mistake)}")
-    lines.append(f"Stuck? hint({exercise.function}) gives a hint.")
-    return Report(
-        exercise,
-        Verdict.INCORRECT,
-        tuple(lines),
-        failed_property=finding.property,
-        misconception=mistake.name if mistake else "",
-        picture=picture,
-        drawn_after=shown,
-        loads=loads,
-    )
-
-
-def _on(case: Case) -> list[str]:
-    """Return the line that says on which input; sizes are drawn, so "1 queries" is "1 query"."""
-    return [f"On: {_ONE_OF_SEVERAL.sub(_one, case.name)}."] if case.name else []
-
-
-def _one(found: re.Match[str]) -> str:
-    word = found[1]
-    return f"1 {word[:-3] + 'y' if word.endswith('ies') else word[:-1]}"
-
-
-def failed(exercise: Exercise, case: Case, failure: Failure) -> Report:
-    """Return the report on a case that ended in an exception."""
-    kinds, text = failure.kinds, failure.text
-    if NOT_ATTEMPTED in text and {"NotImplementedError", "AssertionError"} & set(kinds):
-        blank = [f"Write the marked lines of {exercise.function}, then run this cell again."]
-        left = [line.partition(":  ") for line in failure.lines if NOT_ATTEMPTED in line]
-        blank += [  # its number is true in a file only: a notebook's cells are counted together
-            f"If your lines are already there, delete the line `{text}`."
-            for _, _, text in left[-1:]
-        ]
-        return Report(exercise, Verdict.NOT_ATTEMPTED, tuple(blank))
-    if kinds[0] == SIGNATURE:
-        called = f"{exercise.function} is called as {exercise.function}{exercise.signature}"
-        return error(exercise, SIGNATURE, f"{called}; yours cannot be: {text}.")
-    if kinds[0] == "OutOfBounds":
-        says = text.partition(": ")[2] or text
-        return incorrect(
-            exercise,
-            case,
-            Finding("stays inside its tensors", says, look=_stopped(failure.look)),
-        )
-    if kinds[0] == "TookTooLong":
-        return incorrect(exercise, case, endless(exercise.seconds * case.calls))
-    lines = [*_on(case), _cut(text), *failure.lines]
-    if _mode.mode() != "gpu" and ("CUDA" in text or "NVIDIA" in text):
-        lines.append('A check runs on the CPU too: write device=x.device, not "cuda".')
-    known = failure.look
-    if not known and exercise.kind == "kernel":
-        known = known_trap("\n".join([text, *failure.lines[-1:]]))
-    known = known or shapes_that_do_not_meet(text, "".join(failure.lines[-1:]))
-    if not known:
-        return error(exercise, kinds[0], *lines)
-    name = name_of_trap(known)
-    if name:
-        lines.insert(0, f"This looks like a known mistake: {name}.")
-    report = error(exercise, kinds[0], *lines, f"Next: {_stopped(known)}")
-    return replace(report, misconception=name)
-
-
-def error(exercise: Exercise, failed_property: str, *lines: str) -> Report:
-    """Return the report on an answer that could not be judged at all."""
-    return Report(exercise, Verdict.ERROR, lines, failed_property=failed_property[:100])
-
-
-def is_rounded(judged: Judged) -> bool:
-    """Return whether a GPU would round float32 inputs of this case to TF32 in ``tl.dot``."""
-    books = judged.observed and judged.observed.ledger
-    numbers = [x for x in judged.case.args if is_tensor(x) and x.dtype.is_floating_point]
-    most = max((x.dim() for x in numbers), default=0)  # lse and the like have fewer
-    exact = any(str(x.dtype) == "torch.float32" for x in numbers if x.dim() == most)
-    return bool(exact and getattr(books, "rounded", 0))
-
-
-def rounded_on_a_gpu(exercise: Exercise) -> Report:
-    """Return the report on a kernel that is right when interpreted and multiplies in TF32."""
-    lines = (
-        "The interpreter multiplies in float32, and every answer is right. A GPU rounds the "
-        "float32 tiles that tl.dot is given to TF32, ten binary digits after the first: each "
-        "number may be off by about 1e-3 of itself, and an answer adds up many of them.",
-        'Next: write tl.dot(a, b, input_precision="ieee") in every tl.dot.',
-        f"Stuck? hint({exercise.function}) gives a hint.",
-    )
-    return Report(exercise, Verdict.NOT_ON_A_GPU, lines, failed_property=ROUNDED)
-
-
-def not_on_a_gpu(exercise: Exercise, message: str) -> Report:
-    """Return the report on a kernel that is right when interpreted and does not compile."""
-    says = (
-        "The interpreter runs it and every answer is right. Compiling it for a GPU (sm_80) fails:"
-    )
-    lines = (says, "   " + message.replace("\n", "\n   "))
-    return Report(
-        exercise,
-        Verdict.NOT_ON_A_GPU,
-        lines,
-        failed_property="compiles for a GPU",
-        misconception=name_of_trap(message),
-    )
-
-
-def _stopped(text: str) -> str:
-    """Return a sentence with a full stop, unless it asks or there is none."""
-    return text if not text or text.endswith("?") else f"{text}."
-
-
-def _cut(text: str) -> str:
-    """Return a message without the pages of numbers that it may quote."""
-    text = re.sub(r"\[[-+\d.eEnaif\s\[\],]{60,}\]", "[...]", text)  # a tile
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 100]} ... {text[-100:]}"
-
-
-def _sentence(text: str) -> str:
-    """Begin with a capital letter, unless the first word is code (m, np.exp, lse, dS)."""
-    text = _cut(text)
-    first = text.split(" ", 1)[0].rstrip(",")
-    word = (
-        first.isalpha() and first.islower() and first != "lse" and (len(first) > 1 or first == "a")
-    )
-    return text[:1].upper() + text[1:] if word else text

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.accounting.races import NO_LOCKS, READ
+from course_lib.judging.alike import bits_of
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, array_finding, nan_as_0
@@ -247,6 +248,30 @@ def was_launched(case: Case, observed: Observed, expected: Any) -> Finding | Non
         says = "the answer is right, but no Triton kernel computed it"
         return Finding("is a Triton kernel", f"{says}: launch yours, kernel[grid](...).")
     return observed.provenance.finding(observed.result) if observed.provenance else None
+
+
+def moves_all_itself(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    """Ask that launches are given the inputs themselves, and that what they store is the answer.
+
+    For exercises whose kernels copy or turn numbers: PyTorch could do that beside them.
+    """
+    if observed.origins is None or observed.provenance is None:
+        return None
+    results = observed.result if isinstance(observed.result, tuple | list) else [observed.result]
+    # row after row: a result that crosses from another process lies like that
+    stored = {(x.shape, bits_of(x).tobytes()) for x in observed.provenance.sources.written}
+    moved = any((x.shape, bits_of(x).tobytes()) not in stored for x in results if is_tensor(x))
+    if not observed.origins.copied and not moved:
+        return None
+    does = "changes what the kernel stored" if moved else "gives the kernel a copy of its input"
+    return Finding(
+        "moves every number itself",
+        f"the numbers are right, but your launcher {does}. Here a kernel is to find each number "
+        "where it lies, and to store it where it belongs.",
+        look="give the kernel the input itself and its strides, and return what it stores as it "
+        "is: no `.contiguous()`, no `pad`, no `.T`, no slice.",
+        numbers_right=True,
+    )
 
 
 def in_one_launch(case: Case, observed: Observed, expected: Any) -> Finding | None:

@@ -67,6 +67,9 @@ BOUNDED = "scores are bounded on both sides"
 BOUNDED_SLIPS = tuple(name for name in SLIPS if name.startswith("bound"))
 LEFT_OUT = "what lies far below the maximum is left out"
 LEFT_OUT_SLIPS = tuple(name for name in SLIPS if name.startswith("least"))
+SMALL_RISE = "a small rise of the maximum is not followed"
+MOST_BELOW = "what lies far below the maximum weighs too much"
+STALE = "o is divided by the l of before the last tile"
 STARTS_LOW = "the maximum does not start at -inf"
 STARTS_LOW_SLIPS = tuple(f"start_{name}" for name, _ in LOW_NUMBERS)
 OTHER_STRIDES = "the strides of another tensor"
@@ -151,6 +154,25 @@ _KNOWN = (
         "weights below some number count as 0. There may be many of them, or their values may be "
         "large: exp makes them as small as they are, so let all of them count.",
         *LEFT_OUT_SLIPS,
+    ),
+    known(
+        SMALL_RISE,
+        "where the maximum rises by less than some number, l and acc are not rescaled, and still "
+        "what comes is measured against the new one. Many small rises are a large one: multiply by "
+        "alpha = exp(m - m_new), however near to 1 it is.",
+        *(name for name in SLIPS if name.startswith("small_rise")),
+    ),
+    known(
+        MOST_BELOW,
+        "differences s - m below some number are taken for that number, so that a key far below "
+        "the maximum weighs more than exp gives it. exp of a large negative number is a small one, "
+        "or 0, and never an error: leave the differences as they are.",
+        *(name for name in SLIPS if name.startswith("most_below")),
+    ),
+    known(
+        STALE,
+        "the division comes after the loop, and uses the l to which every tile was added.",
+        "stale_l_under_o",
     ),
     known(
         "divided in every tile",
@@ -470,6 +492,18 @@ _LSE = (
         *(name for name in SLIPS if name.startswith("lse_is_ln_1")),
     ),
     known(
+        "lse is made of old notes",
+        "m + ln(l) takes the m and the l after the last tile: one of the two is from before it.",
+        "lse_of_the_m_before",
+        "lse_of_the_l_before",
+    ),
+    known(
+        "a small number is added in the logarithm",
+        "lse is m + ln(l): what is added to l is missing nowhere. Where l may be 0, choose another "
+        "number by where.",
+        *(name for name in SLIPS if name.endswith("_in_the_log")),
+    ),
+    known(
         "lse overflows",
         "ln(l * exp(m)) is m + ln(l) on paper, but exp(m) overflows above 88 and vanishes below "
         "-103: add m to the logarithm.",
@@ -568,7 +602,7 @@ _OF_TILES = (
     "each tile uses its own maximum", "m is never updated", "divided in every tile",
     "the past is thrown away", "each tile is normalised on its own",
     "the new tile is rescaled as well", "rescaled twice", "no maximum is subtracted", BASES,
-    NOT_THE_MAXIMUM, BOUNDED, LEFT_OUT, STARTS_LOW, ALL_NAN,
+    NOT_THE_MAXIMUM, BOUNDED, LEFT_OUT, STARTS_LOW, ALL_NAN, SMALL_RISE, MOST_BELOW, STALE,
 )  # fmt: skip
 
 

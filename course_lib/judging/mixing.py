@@ -8,15 +8,16 @@ hidden, counted twice, or whose values belong to others. What is said is what wa
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from course_lib.judging.confirming import SILENT, Run, Told
 from course_lib.judging.misconceptions import LEFT_OUT
 from course_lib.judging.picture import plural
+from course_lib.judging.seen import Seen
 from course_lib.judging.spec import Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
 
@@ -60,9 +61,10 @@ def _place(exercise: Exercise, case: Case) -> int | None:
     return next((i for i, name in enumerate(names) if name in _OPERANDS), None)
 
 
-def can_mix(exercise: Exercise, case: Case) -> bool:
+def can_mix(seen: Seen) -> bool:
     """Return whether few calls show the weights of a case."""
-    place = _place(exercise, case)
+    case = seen.case
+    place = _place(seen.exercise, case)
     if place is None:
         return False
     operand = case.args[place]
@@ -75,8 +77,20 @@ def can_mix(exercise: Exercise, case: Case) -> bool:
     return 2 <= n <= _MOST_CALLS * int(parts[0].shape[-1])
 
 
-def mixed(exercise: Exercise, case: Case, run: Callable[[Case], Any]) -> Mixed | None:
-    """Return the weights of the first output of a case that are wrong, None if none can be seen."""
+def weighed(seen: Seen, run: Run) -> Told | None:
+    """Tell what the weights of a wrong result tell."""
+    mix = _mixed(seen, run)
+    if mix is None:
+        return SILENT
+    return _told(mix) if isinstance(mix, Mixed) else None
+
+
+def _mixed(seen: Seen, run: Run) -> Mixed | Literal[False] | None:
+    """Return the weights of the first output of a case that are wrong, None if none can be seen.
+
+    False if the values, weighed so, are not what was answered: it is no mixture of them.
+    """
+    exercise, case = seen.exercise, seen.case
     place = _place(exercise, case)
     assert place is not None
     names, operand = exercise.names(case), case.args[place]
@@ -99,11 +113,11 @@ def mixed(exercise: Exercise, case: Case, run: Callable[[Case], Any]) -> Mixed |
         if (result := run(asked)) is None:
             return None
         got.append(_arrays(result))
-    right = _arrays(exercise.answer(exercise.truth(*case.args, **case.kwargs)))
-    mine = _arrays(run(case))
+    right, mine = _arrays(seen.answer), _arrays(run(case))  # now, as the weights are
     if any(len(one) != len(right) for one in [*got, mine]):
         return None
     values = np.concatenate([as_float64(x) for x in parts], axis=-2)
+    none: Literal[False] | None = None
     for i, whole in enumerate(right):
         if any(one[i].shape != whole.shape for one in [*got, mine]) or whole.shape[-1:] != (d,):
             continue
@@ -111,7 +125,8 @@ def mixed(exercise: Exercise, case: Case, run: Callable[[Case], Any]) -> Mixed |
         theirs = np.concatenate([one[i] for one in got], axis=-1)[..., :n]
         if not _makes(weights, values, whole) or not np.isfinite(theirs).all():
             continue
-        if not _makes(theirs, values, mine[i], off=_OFF):  # a constant, say, is no mixture
+        if not _makes(theirs, values, mine[i], off=_OFF):  # of a constant, say
+            none = False if np.isfinite(mine[i]).all() else none
             continue
         near = 4e-3 if "16" in str(parts[0].dtype) else 2e-5
         if np.abs(theirs - weights).max(initial=0.0) > near:
@@ -119,7 +134,7 @@ def mixed(exercise: Exercise, case: Case, run: Callable[[Case], Any]) -> Mixed |
             hidden = np.concatenate([one[i] for one in level], axis=-1)[..., :n] == 0
             theirs, weights, hidden = (x.reshape(-1, n) for x in (theirs, weights, hidden))
             return Mixed(theirs, weights, near, hidden, rows, words)
-    return None
+    return none
 
 
 def _shown(operand: Any, first: int) -> Any:
@@ -169,20 +184,19 @@ def _makes(weights: np.ndarray, values: np.ndarray, whole: np.ndarray, off: floa
     return made.shape == whole.shape and bool(np.allclose(made, whole, atol=off * scale))
 
 
-def told(mix: Mixed) -> Mistake | None:
+def _told(mix: Mixed) -> Told | None:
     """Return what the weights tell, if it explains all rows that are wrong, else None."""
     got, truth, near = mix.got, mix.truth, mix.near
     error = np.abs(got - truth).max(axis=1)
     wrong, clearly = error > near, error > 16 * near
     if meant := _other_values(mix):
-        return meant
+        return _of(meant)
     bare = (np.abs(got) <= _SEEN).all(axis=1)
     a, b = mix.words
     if (bare | ~wrong).all():
         lost = wrong[:, np.newaxis] & (truth > near)
-        return _mistake(
-            f"all weights of a {a} vanish", "has next to no weight", np.asarray(lost), mix
-        )
+        vanished = f"all weights of a {a} vanish"
+        return _of(_mistake(vanished, "has next to no weight", np.asarray(lost), mix))
     out, twice, seen = (np.zeros(got.shape, bool) for _ in range(3))
     for row in np.flatnonzero(wrong):
         g, w = got[row], truth[row]
@@ -207,36 +221,54 @@ def told(mix: Mixed) -> Mistake | None:
     if sum(kinds) == 0 or not explained[clearly].all() or (kinds[2] and sum(kinds) > 1):
         return None
     if kinds[2]:
-        return _mistake(f"{plural(b)} are counted twice", "weighs twice what it should", twice, mix)
-    if kinds == [False, True, False]:
-        if (limit := _limit(got, truth, out)) is not None:
-            return Mistake(
+        twofold = _mistake(
+            f"{plural(b)} are counted twice", "weighs twice what it should", twice, mix
+        )
+        return _of(twofold)
+    what = {
+        (False, True): "has no weight, and should have one",
+        (True, False): "is hidden, and has a weight",
+        (True, True): "has a weight and should have none, or the other way round",
+    }[kinds[0], kinds[1]]
+    if kinds[1] and not kinds[0] and (limit := _limit(got, truth, out)) is not None:
+        return _of(
+            Mistake(
                 LEFT_OUT,
                 f"no weight below {limit:.1g} of the largest of its {a} is left, and all above it "
                 "are: many small ones count together, and values make up for a weight. Leave out "
                 "nothing that is seen.",
                 _nothing,
             )
-        return _mistake(f"{plural(b)} are left out", "has no weight, and should have one", out, mix)
-    if kinds == [True, False, False]:
-        return _mistake(f"hidden {plural(b)} are seen", "is hidden, and has a weight", seen, mix)
-    what = "has a weight and should have none, or the other way round"
-    return _mistake(f"other {plural(b)} are seen than should be", what, seen | out, mix)
+        )
+    name = _OTHERS[kinds[0], kinds[1]].format(plural(b))
+    return Others(_mistake(name, what, seen | out, mix), (plural(b), (kinds[0], kinds[1])))
 
 
-def of_both(one: Mistake, other: Mistake) -> Mistake | None:
-    """Return what two cases tell together: too many are seen in one, too few in another."""
-    if one.name == other.name:
-        return one
-    names = [re.match(r"hidden (\w+) are seen|(\w+) are left out|other (\w+) are", x.name)
-             for x in (one, other)]  # fmt: skip
-    words = {found and found[found.lastindex or 1] for found in names}
-    word = words.pop()
-    return (
-        replace(one, name=f"other {word} are seen than should be") if word and not words else None
-    )
+def _of(mistake: Mistake) -> Told:
+    """Return what is told in other cases only under the same name."""
+    return Told(mistake, of_all=mistake.name)
 
 
+@dataclass(frozen=True)
+class Others(Told):
+    """That other keys have a weight than should: too many in one case, too few in another."""
+
+    def beside(self, other: Told) -> Told | None:
+        """Return what both tell together, where they are about the same things."""
+        if self.of_all == other.of_all:
+            return self
+        both = {self.of_all, other.of_all}
+        if not isinstance(other, Others) or len({words for words, _ in both}) > 1:
+            return None
+        ((words, _), *_) = both
+        return Others(replace(self.mistake, name=_OTHERS[True, True].format(words)), self.of_all)
+
+
+_OTHERS = {  # (seen, left out)
+    (True, False): "hidden {} are seen",
+    (False, True): "{} are left out",
+    (True, True): "other {} are seen than should be",
+}
 ELSEWHERE = "weights meet other rows of V"
 
 

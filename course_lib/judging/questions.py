@@ -9,12 +9,14 @@ from typing import Any
 
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import exactly
-from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed, table
 
 
-def wrong_answer(answer: Any, name: str, says: str) -> Mistake:
-    """Return the mistake that is recognised by this one wrong answer."""
-    return Mistake(name, says, lambda: answer)
+def wrong_answers(*rows: tuple[Any, ...]) -> tuple[Mistake, ...]:
+    """Return the mistakes of a table of (name, what to tell, *the wrong answers that show it)."""
+    return tuple(
+        Mistake(name, says, lambda answer=answer: answer) for name, says, answer in table(*rows)
+    )
 
 
 def _texts(*answers: Any) -> set[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.judging.recognise import is_formula, numbers_in
+from course_lib.judging.seen import is_formula, numbers_in
 from course_lib.judging.spec import REMAINDER, Case, Exercise
 from course_lib.judging.tolerance import as_float64
 from course_lib.sandbox.inputs import each_array, is_array, is_tensor

@@ -7,6 +7,7 @@ PyTorch's own eager attention is off in the same dtype, plus a little. Compariso
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -159,12 +160,46 @@ def resembles(result: Any, wrong: Any, expected: Any) -> bool:
     return bool(not torn[~wrong.lone].any() and (near & ~wrong_is_right).any())
 
 
-def nearly(result: Any, expected: Any) -> bool:
-    """Return whether every number is off by a thousandth at most."""
+def noise_of(result: Any) -> float:
+    """Return how far rounding alone may leave a result from the right one, relative."""
+    if isinstance(result, dict):
+        result = tuple(result.values())
+    if isinstance(result, tuple | list):
+        return max(map(noise_of, result), default=0.0)
+    short = any(word in str(getattr(result, "dtype", "")) for word in ("16", "32"))
+    return 2.0**-18 if short else 2.0**-50
+
+
+def off_by(result: Any, expected: Any) -> float:
+    """Return how far a result is from the right one, relative to what is largest there."""
     got, truth = flat(result), flat(expected)
     if got is None or truth is None or got.words != truth.words:
+        return math.inf
+    finite = np.isfinite(truth.numbers)
+    if not np.array_equal(got.numbers[~finite], truth.numbers[~finite], equal_nan=True):
+        return math.inf
+    most = np.abs(truth.numbers[finite]).max(initial=0.0)
+    error = np.abs(got.numbers[finite] - truth.numbers[finite]).max(initial=0.0)
+    return float(error / most) if most else math.inf if error else 0.0
+
+
+def off_alike(result: Any, wrong: Any, expected: Any, noise: float) -> bool:
+    """Return whether a result that is nearly right is off as a known mistake's answer is.
+
+    The errors must agree to two digits, and be far larger than the ``noise`` of rounding.
+    """
+    result, wrong, expected = flat(result), flat(wrong), flat(expected)
+    if result is None or wrong is None or expected is None:
         return False
-    return bool(_near(got, truth).all())
+    if not result.words == wrong.words == expected.words:
+        return False
+    finite = np.isfinite(expected.numbers)
+    if any((np.isfinite(x.numbers) != finite).any() for x in (result, wrong)):
+        return False
+    truth = expected.numbers[finite]
+    theirs, model = (x.numbers[finite] - truth for x in (result, wrong))
+    most, noise = np.abs(model).max(initial=0.0), noise * np.abs(truth).max(initial=0.0)
+    return bool(most > 100 * noise and (np.abs(theirs - model) <= 1e-2 * most + noise).all())
 
 
 def share_explained(result: Any, wrong: Any, expected: Any) -> float:

@@ -48,10 +48,17 @@ def compile_launch(
     args: dict[str, Any],
     options: dict[str, Any],
     arch: int,
+    written: dict[str, Any] | None = None,
+    *,
+    assembled: bool = True,
 ) -> dict[str, Any]:
-    """Return the fields of a `CompileReport` for one launch."""
+    """Return the fields of a `CompileReport` for one launch.
+
+    With ``written``, what it stored in the interpreter, it must store the same as it is compiled.
+    ``assembled`` says whether it must be assembled, too.
+    """
     from course_lib.child import compile_check
-    from course_lib.child.trusted_codec import encode_call
+    from course_lib.child.trusted_codec import encode, encode_call
 
     module = kernel_source.load(source, name, compiled=True)
 
@@ -63,7 +70,11 @@ def compile_launch(
         kernel[tuple(grid)](*by_place, **by_name, **options)
 
     vars(module)["launcher"] = launcher
-    payload = {"archs": [arch], "call": encode_call([], {}), "name": "launcher", "origins": {}}
+    payload: dict[str, Any] = {"archs": [arch], "call": encode_call([], {}), "origins": {}}
+    payload["name"] = "launcher" if assembled else ""
+    if written is not None:
+        parts = {"name": name, "grid": grid, "args": args, "options": options, "written": written}
+        payload["launches"] = encode([parts])
     answer = compile_check._task(module, payload)[0]
     return {key: answer.get(key, "") for key in ("ok", "kind", "message", "kernel")}
 

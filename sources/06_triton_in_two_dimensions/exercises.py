@@ -39,7 +39,8 @@ from course_lib import check, hint, progress
 # - The check also wants: each tile loaded once, and stored once in each copy; entries copied as
 #   they are, `inf` and NaN too. The `rows` that it asks for are no neighbours (0, 3, 6 and 9, say).
 #   One matrix is a transposed view: there `stride_row` is 1. In another all rows are the same
-#   memory (PyTorch's `expand()` repeats a row without a copy): there it is 0.
+#   memory (PyTorch's `expand()` repeats a row without a copy): there it is 0. The launcher gives the
+#   kernel `x` itself, and returns what the kernel stores as it is.
 
 
 # %% ex-6-1
@@ -429,7 +430,8 @@ check(mended_total)
 #
 # - The check also wants: any `ROWS` and `COLS` that it chooses, with sizes that are no multiples of
 #   them, and pairs that must not be built; each tile of `x` that begins before `end` loaded once
-#   and stored once in `out`, no other loaded; `top` stored once.
+#   and stored once in `out`, no other loaded; `top` stored once. The kernel is given `x` itself, and
+#   PyTorch turns nothing: what the kernel stores is returned as it is.
 
 
 # %% ex-6-5

@@ -48,17 +48,17 @@ def test_a_kernel_that_nobody_compiled_in_time_is_for_a_person(workshop, monkeyp
 
 
 def test_one_kernel_is_compiled_once_for_all_its_launches(workshop, monkeypatch):
-    compiled, ask = [], Compiler._compiled
-    noted = lambda self, launch: compiled.append(launch) or ask(self, launch)  # noqa: E731
+    assembled, ask = [], Compiler._compiled
+    noted = lambda self, one: assembled.append(one["assembled"]) or ask(self, one)  # noqa: E731
     monkeypatch.setattr(Compiler, "_compiled", noted)
-    (launch,) = examined_compiled(workshop, "5.2", code(5)).launches
+    launch, *_ = examined_compiled(workshop, "5.2", code(5)).launches
     with Compiler(workshop) as compiler:
         for _ in range(2):
             assert compiler.report(find("5.2"), [launch]) is None
-        assert len(compiled) == 1
+        assert assembled == [True, False], "the second time it is only compared"
         three = {**launch, "options": {"num_warps": 3}}
         assert compiler.report(find("5.2"), [three]).verdict is Verdict.NOT_ON_A_GPU
-        assert len(compiled) == 2
+        assert assembled == [True, False, True]
 
 
 def test_what_a_compilation_depends_on_tells_launches_apart():

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from course_lib.judging import engine
+from course_lib.judging import engine, outcomes
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Ran
 from course_lib.judging.hosts.here import Here
@@ -256,6 +256,28 @@ def test_a_host_may_doubt_what_was_judged_right(doubt):
 
 
 @pytest.mark.parametrize(
+    ("last", "told"), [(3.0, ("is your own", "")), (1.0, ("the answer", "the largest"))]
+)
+def test_a_doubt_waits_for_what_fails_by_its_numbers(last, told):
+    """It may be right by chance: what a later case shows is what is told, with its name."""
+    cases, doubt = [CASES[0], CASES[2]], Finding("is your own", "it is not.")
+
+    def host() -> Scripted:
+        return Scripted(ran(cases[0], 2.0), ran(cases[1], last), doubts=doubt)
+
+    assert [one.doubted for one in judged(host(), cases)] == [True, last == 3.0]
+    report = engine.first_failure(SUM, host(), cases)
+    assert (report.failed_property, report.misconception) == told
+
+
+def test_a_doubt_is_told_before_what_is_no_wrong_number():
+    bad = Finding("the traffic", "it reads twice.", numbers_right=True)
+    script = ran(CASES[0], 2.0), ran(CASES[1], 4.0, found=bad)
+    host = Scripted(*script, doubts=Finding("is your own", "it is not."))
+    assert engine.first_failure(SUM, host, CASES[:2]).failed_property == "is your own"
+
+
+@pytest.mark.parametrize(
     ("property", "result", "told"),
     [
         (NEW, 2.0, NEW),
@@ -302,5 +324,5 @@ def test_a_result_that_the_judge_never_expected_is_a_finding():
     ],
 )
 def test_sizes_are_drawn_and_one_is_no_plural(name, told):
-    (line,) = engine._on(Case(name))
+    (line,) = outcomes._on(Case(name))
     assert line == f"On: {told or name}."

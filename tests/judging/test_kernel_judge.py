@@ -7,8 +7,8 @@ from corpus import sample
 from helpers import function_of, module_from, report_on, words_of
 
 from course_lib.checking import report_for
-from course_lib.judging.engine import failed, incorrect
 from course_lib.judging.finding import Finding
+from course_lib.judging.outcomes import failed, incorrect
 from course_lib.judging.spec import Case
 from course_lib.sandbox.calling import Failure
 from course_lib.specs import find

@@ -23,10 +23,10 @@ from helpers import function_of, report_on  # noqa: E402
 from course_lib.accounting.ledger import FIRST_LOADS, Visit  # noqa: E402
 from course_lib.classroom.record import from_report  # noqa: E402
 from course_lib.judging import engine  # noqa: E402
-from course_lib.judging.engine import incorrect  # noqa: E402
 from course_lib.judging.finding import Finding  # noqa: E402
 from course_lib.judging.hosts.here import Here  # noqa: E402
 from course_lib.judging.load_map import MOST_CELLS, MOST_LINES, Cut, load_map  # noqa: E402
+from course_lib.judging.outcomes import incorrect  # noqa: E402
 from course_lib.judging.report_html import loads_html  # noqa: E402
 from course_lib.judging.report_text import loads_lines  # noqa: E402
 from course_lib.judging.spec import Case  # noqa: E402

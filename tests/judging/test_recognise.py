@@ -19,8 +19,9 @@ from course_lib.judging.hosts.here import Here
 from course_lib.judging.judges import array_finding
 from course_lib.judging.misconceptions import attention_mistakes
 from course_lib.judging.misread import Model
-from course_lib.judging.recognise import Seen, is_formula, recognise
+from course_lib.judging.recognise import recognise
 from course_lib.judging.report import Verdict
+from course_lib.judging.seen import Seen, is_formula
 from course_lib.judging.spec import Case
 from course_lib.judging.tolerance import rounded, same
 from course_lib.specs import EXERCISES, find

@@ -21,9 +21,9 @@ from course_lib import checking
 from course_lib.authoring.running import client
 from course_lib.checking import report_for
 from course_lib.classroom.record import from_report
-from course_lib.judging.engine import incorrect
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
+from course_lib.judging.outcomes import incorrect
 from course_lib.judging.picture import (
     MEANING,
     NAN,

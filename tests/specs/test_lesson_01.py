@@ -135,6 +135,12 @@ def test_the_books_agree_with_the_traffic_model_of_the_library():
 def test_a_count_of_trips_is_told_with_what_to_do_about_it():
     assert "6 trips" in told("1.4", "six_trips")
     assert "6 trips" in told("1.4", "in_place")
+
+
+def test_only_what_makes_a_trip_of_all_scores_is_told():
+    """q is divided and multiplied, too: that is no trip of an N x N matrix."""
+    assert "trips of `div` (2). Which" in told("1.4", "six_trips_for_other_lengths")
+    assert "`_log_softmax` (2), `exp` (2)" in told("1.4", "exp_of_log_softmax")
     assert "torch.softmax" in told("1.4", "softmax_by_hand")
     assert "fused" in told("1.4", "fused")
 

@@ -12,7 +12,10 @@ from types import ModuleType
 from typing import Any
 
 from course_lib import _mode
-from course_lib.child import codec
+from course_lib.accounting import launch_arguments
+from course_lib.accounting.pointer_tables import with_targets
+from course_lib.child import codec, trusted_codec
+from course_lib.child.as_compiled import MOST_LAUNCHES
 from course_lib.child.codec import BadFrame
 from course_lib.child.extract import Extract, NotExtractable, extract
 from course_lib.child.student_error import Failure
@@ -35,6 +38,7 @@ class Here:
         self._is_kernel = exercise.kind == "kernel"
         self._compiled = self._is_kernel and _mode.mode() == "gpu"
         self._earlier: list[Any] = []
+        self.launches: dict[str, list[dict[str, Any]]] = {}  # case -> its first ones
         self._copy: Extract | None = None
         if not self._is_kernel:
             with contextlib.suppress(NotExtractable):
@@ -100,7 +104,10 @@ class Here:
                 return raised.called
         watched = None
         if provenance and origins:
-            watched = _watched(provenance, origins, self.exercise.watches_races(case))
+            races = self.exercise.watches_races(case)
+            kept: list[dict[str, Any]] = []
+            self.launches.setdefault(case.name, kept)  # it may be asked again
+            watched = _watched(provenance, origins, races, kept)
         called = self._in_phases(case, watched)
         if self._compiled and called.failure is None:
             import torch
@@ -193,15 +200,34 @@ class _Subject:
 
 
 def _watched(
-    provenance: Provenance, origins: Origins, races: bool
+    provenance: Provenance, origins: Origins, races: bool, kept: list[dict[str, Any]]
 ) -> contextlib.AbstractContextManager[Any]:
-    """Return a ledger that also tells the two what launches are given and write."""
+    """Return a ledger that also tells the two what launches are given and write.
+
+    The first of them are put into ``kept`` as `as_compiled.difference` wants them.
+    """
     from course_lib.accounting.kernel_ledger import KernelLedger
     from course_lib.accounting.races import RaceLedger
 
     kind = RaceLedger if races else KernelLedger
 
     class Watched(kind):  # type: ignore[misc, valid-type]  # one of two, chosen just above
+        def launch(self, executor: Any, args: Any, kwargs: Any, run: Any) -> Any:
+            if len(kept) >= MOST_LAUNCHES:
+                return super().launch(executor, args, kwargs, run)
+            named = dict(zip(executor.arg_names, args, strict=False)) | kwargs
+            named = {k: with_targets(v) for k, v in named.items() if k in executor.arg_names}
+            plain = {key: launch_arguments.to_plain(value) for key, value in named.items()}
+            given = trusted_codec.encode(plain)
+            answer = super().launch(executor, args, kwargs, run)
+            tensors = (p for k, v in named.items() for p in launch_arguments.tensors_in(k, v))
+            written = {key: copy_inputs(tensor) for key, tensor in tensors}
+            options = {k: v for k, v in kwargs.items() if k not in named and isinstance(v, int)}
+            launch = {"name": executor.fn.__name__, "grid": self.launches[-1].grid}
+            launch |= {"args": trusted_codec.decode(given), "options": options}
+            kept.append({**launch, "written": written})
+            return answer
+
         def _launching(self, tensors: dict[str, Any]) -> None:
             origins.note(tensors)
             self._given = {name: t.detach().clone() for name, t in tensors.items()}

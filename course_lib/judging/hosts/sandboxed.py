@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from course_lib.child.as_compiled import MOST_LAUNCHES
 from course_lib.child.codec import BadFrame
 from course_lib.child.student_error import Failure
 from course_lib.judging import books
@@ -37,7 +38,7 @@ from course_lib.sandbox.limit import Clock
 from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop
 
 _TO_END = 1.0  # seconds for a process that has closed its end, to say how it ended
-_KEPT_TO_COMPILE = 8  # launches of a case
+_KEPT_BYTES = 1 << 29  # of the tensors of launches that are compared with compiled ones
 FOLLOWS = "follows the inputs"  # the property of an answer that only a person can decide
 TOO_LONG = Failure(("TookTooLong",), "")
 ALL_CASES = 5  # all cases of an exercise together may take so many times as long as one
@@ -67,14 +68,23 @@ class _Over(Exception):
 class Sandboxed:
     """One exercise of one submission. Use as a context manager: its processes end with it.
 
-    ``launches`` are those of the case to be compiled, ``cpu_seconds`` what the processes used.
+    ``launches`` are the first of the case to be compiled, which are ``assembled``, and of those
+    that ``compared`` names (`Compiler.report`). ``cpu_seconds`` is what the processes used.
     Clocks, one for each case and one for all, count the CPU time of these processes and of this
     one. The launches of every case are done again on other inputs, which ``secret`` chooses.
     """
 
-    def __init__(self, workshop: Workshop, exercise: Exercise, secret: np.random.Generator) -> None:
+    def __init__(
+        self,
+        workshop: Workshop,
+        exercise: Exercise,
+        secret: np.random.Generator,
+        compared: Collection[str] = (),
+    ) -> None:
         self.exercise, self.workshop, self._secret = exercise, workshop, secret
+        self._compared = compared
         self.launches: list[dict[str, Any]] = []
+        self._kept, self._room = set[str](), _KEPT_BYTES  # of which cases; what there is room for
         self.cpu_seconds = 0.0
         self._is_kernel = exercise.kind == "kernel"
         self._stack = contextlib.ExitStack()
@@ -328,17 +338,24 @@ class Sandboxed:
             if self._hand_over(case, answer):
                 continue
             if "launch" not in answer:
-                if case.compiled:
-                    self.launches = launches
+                self._kept.add(case.name)
+                self.launches += launches
                 return answer
             if not self._is_kernel:
                 says = "this exercise is not about launching kernels."
                 raise _Over(found=Finding("needs no kernel", says), fatal=False)
             launch = clean_launch(answer["launch"])
-            if case.compiled and len(launches) < _KEPT_TO_COMPILE:
-                launches.append(launch)
             written = self._launch(launch, provenance)
+            if len(launches) < MOST_LAUNCHES and self._is_compared(case):
+                launches.append({**launch, "written": written, "assembled": case.compiled})
+                given = leaves({**launch["args"], "written": tuple(written.values())})
+                self._room -= sum(x.nbytes for _, x in given if hasattr(x, "data_ptr"))
             self._student.send({"written": written}, deadline=self._clock)
+
+    def _is_compared(self, case: Case) -> bool:
+        """Return whether its launches are to be compared with compiled ones: once, with room."""
+        drawn = case.name in self._compared and case.name not in self._kept
+        return case.compiled or (drawn and self._room > 0)
 
     def _launch(self, launch: dict[str, Any], provenance: Provenance | None) -> dict[str, Any]:
         """Have a launch interpreted; return the tensors that it wrote."""

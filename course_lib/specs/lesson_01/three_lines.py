@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -24,7 +25,7 @@ from course_lib.judging.misconceptions import (
     attention_mistakes,
 )
 from course_lib.judging.picture import Bar, TrafficBars
-from course_lib.judging.spec import HARD, NUMPY_ONLY, Case, Exercise, Mistake, Observed, ways
+from course_lib.judging.spec import HARD, NUMPY_ONLY, Case, Exercise, Mistake, Observed, table
 from course_lib.judging.tolerance import IN_DOUBLE, allowed_error, as_float64, score_rounding
 
 
@@ -101,113 +102,37 @@ def _judge_numpy(case: Case, observed: Observed, expected: Any) -> Finding | Non
     return None
 
 
-Take = Callable[[np.ndarray], Any]
-
-
-def _row_sum(e: np.ndarray) -> np.ndarray:
-    return np.asarray(e.sum(axis=-1, keepdims=True))
-
-
-def _with_max(take: Take, take_sum: Take = _row_sum) -> Callable[..., np.ndarray]:
-    """Return attention that subtracts ``take(scores)`` where the row's maximum goes."""
-
-    def model(
-        q: np.ndarray, k: np.ndarray, v: np.ndarray, *, dtype: Any = np.float64
-    ) -> np.ndarray:
-        s = q @ k.T / np.sqrt(dtype(q.shape[-1]))
-        e = np.exp(s - take(s))
-        return (e / take_sum(e)) @ v
-
-    return model
-
-
-_OTHER_MAXIMA: tuple[tuple[str, str, Callable[..., np.ndarray]], ...] = (
-    (
-        "no maximum is subtracted",
-        "Without it exp overflows to infinity, or every exp of a row is 0: subtract the row's "
-        "maximum before exp.",
-        _with_max(lambda s: 0),
-    ),
-    (
-        "one maximum for the whole chart",
-        "s.max() is the maximum of all rows. A row that lies far below it gets nothing but "
-        "zeros: take the maximum of each row.",
-        _with_max(lambda s: s.max()),
-    ),
-    (
-        "the maximum of each column",
-        "The maximum is taken down the columns (axis 0): each row needs its own, along axis 1.",
-        _with_max(lambda s: s.max(axis=0, keepdims=True)),
-    ),
-    *ways(
-        NOT_THE_MAXIMUM,
-        "Another number of the row than its maximum is subtracted: where a score lies far above "
-        "it, exp overflows, and where all lie far below, it vanishes.",
-        _with_max(lambda s: s.mean(axis=1, keepdims=True)),
-        _with_max(lambda s: s.min(axis=1, keepdims=True)),
-        _with_max(lambda s: np.abs(s).max(axis=1, keepdims=True)),
-        _with_max(lambda s: s[:, :1]),
-    ),
-    *ways(
-        "keepdims is missing",
-        "Without keepdims=True the row maxima or sums are laid along the columns.",
-        _with_max(lambda s: s.max(axis=1), lambda e: e.sum(axis=1)),
-        _with_max(lambda s: s.max(axis=1), _row_sum),
-        _with_max(lambda s: s.max(axis=1, keepdims=True), lambda e: e.sum(axis=1)),
-        _with_max(lambda s: np.logaddexp.reduce(s, axis=1), lambda e: 1),
-    ),
-)
-# each twice: dividing by np.sqrt(d) makes float32 scores float64, dividing by math.sqrt(d) does
-# not, and exp overflows elsewhere
-_MAX_MISTAKES = tuple(
-    Mistake(name, says, partial(model, dtype=dtype))
-    for name, says, model in _OTHER_MAXIMA
-    for dtype in (np.float32, np.float64)
-)
-_SUM_MISTAKE = Mistake(
-    "one sum for the whole chart",
-    "e.sum() adds up all rows, so only all weights together sum to 1: divide each row by its own "
-    "sum, along axis 1.",
-    _with_max(lambda s: s.max(axis=1, keepdims=True), lambda e: e.sum()),
-)
-_SHARED = frozenset(
-    {
-        BASES,
-        BOUNDED,
-        CLIPPED,
-        LEFT_OUT,
-        "the scale is missing",
-        "scaled twice",
-        "the scale is upside down",
-        "softmax over the wrong axis",
-        "not divided by the sum",
-        "the root of head_dim is cut to a whole number",
+def _along(axis: int) -> dict[str, Any]:
+    """Return how a softmax along another axis takes the maximum and the sum."""
+    return {
+        "top": partial(np.max, axis=axis, keepdims=True),
+        "total": partial(np.sum, axis=axis, keepdims=True),
     }
-)
+
+
+_OF_A_ROW = _along(-1)
 
 
 def _three_lines(
     scale: Callable[[Any, Any], float] = lambda q, k: q.shape[-1] ** -0.5,
     *,
     exchanged: bool = False,
-    axis: int = -1,
-    sum_axis: int | None = None,
-    shifted: bool = True,
+    top: Callable[[np.ndarray], Any] = _OF_A_ROW["top"],
+    total: Callable[[np.ndarray], Any] = _OF_A_ROW["total"],
     exps: tuple[Any, Any] = (np.exp, np.exp),
     mix: Callable[..., Any] = lambda p, q, k, v: p @ v,
 ) -> Callable[..., np.ndarray]:
     """Return a model of the lesson's three lines, with a slip in one of them.
 
-    ``exps``: that of the weights and that of their sum.
+    ``top(scores)`` is subtracted, ``total(exponentials)`` divides; ``exps``: that of the weights
+    and that of their sum.
     """
 
-    def model(q: Any, k: Any, v: Any) -> np.ndarray:
+    def model(q: Any, k: Any, v: Any, *, dtype: Any = np.float64) -> np.ndarray:
         q, k, v = as_float64(q), as_float64(k), as_float64(v)
-        s = (k @ q.mT if exchanged else q @ k.mT) * scale(q, k)
-        if shifted:
-            s = s - s.max(axis=-1 if sum_axis else axis, keepdims=True)
-        e, summed = (exp(s) for exp in exps)
-        return mix(e / summed.sum(axis=sum_axis or axis, keepdims=True), q, k, v)
+        s = ((k @ q.mT if exchanged else q @ k.mT) * scale(q, k)).astype(dtype)
+        e, summed = (exp(s - top(s)) for exp in exps)
+        return mix(e / total(summed), q, k, v)
 
     return model
 
@@ -217,56 +142,73 @@ def _reshaped(k: np.ndarray) -> np.ndarray:
     return np.asarray(turned.mT)
 
 
+_SHARED = frozenset({
+    BASES, BOUNDED, CLIPPED, LEFT_OUT, "the scale is missing", "scaled twice",
+    "the scale is upside down", "softmax over the wrong axis", "not divided by the sum",
+    "the root of head_dim is cut to a whole number",
+})  # fmt: skip
 _ROW_MISTAKES = (
     *attention_mistakes(without_masks=_SHARED),
-    *Mistake.ways(
-        "scaled by the number of tokens",
-        "the rows of q are the queries, and those of k the keys. d is the length of a row.",
-        _three_lines(lambda q, k: 1 / q.shape[-2] ** 0.5),
-        _three_lines(lambda q, k: 1 / k.shape[-2] ** 0.5),
-        _three_lines(lambda q, k: 1 / q.shape[-2]),
+    *Mistake.table(
+        ("scaled by the number of tokens",
+         "the rows of q are the queries, and those of k the keys. d is the length of a row.",
+         _three_lines(lambda q, k: 1 / q.shape[-2] ** 0.5),
+         _three_lines(lambda q, k: 1 / k.shape[-2] ** 0.5),
+         _three_lines(lambda q, k: 1 / q.shape[-2])),
+        ("the weights are scaled, not the scores",
+         "the scale belongs before the softmax: after it, the weights of a row no longer sum to 1.",
+         _three_lines(lambda q, k: 1, mix=lambda p, q, k, v: p @ v * q.shape[-1] ** -0.5)),
+        ("the sum of each column",
+         "the maximum is that of each row, but the sum runs down the columns (axis 0).",
+         _three_lines(total=_along(-2)["total"])),
+        ("q and k are exchanged",
+         "the scores are those of k with q: a row must belong to a query, q @ k.T.",
+         _three_lines(exchanged=True)),
+        ("the weights are transposed",
+         "each query's weights are a row: mix the values with the weights as they are.",
+         _three_lines(mix=lambda p, q, k, v: p.mT @ v)),
+        ("K is read in place of V", "the weights mix the values: the last product takes v.",
+         _three_lines(mix=lambda p, q, k, v: p @ k)),
+        ("K is reshaped, not transposed",
+         "k was given the shape (head_dim, n_k), but its numbers kept their order: k.T has them in "
+         "columns.",
+         lambda q, k, v: _three_lines()(q, _reshaped(as_float64(k)), v)),
+        (BASES, "exp and exp2 do not belong together: the weights and their sum take the same.",
+         *(_three_lines(exps=exps, top=top)
+           for exps in ((np.exp, np.exp2), (np.exp2, np.exp))
+           for top in (_OF_A_ROW["top"], lambda s: 0))),
+        ("one sum for the whole chart",
+         "e.sum() adds up all rows, so only all weights together sum to 1: divide each row by its "
+         "own sum, along axis -1.",
+         _three_lines(total=np.sum)),
     ),
-    Mistake(
-        "the weights are scaled, not the scores",
-        "the scale belongs before the softmax: after it, the weights of a row no longer sum to 1.",
-        _three_lines(lambda q, k: 1, mix=lambda p, q, k, v: p @ v * q.shape[-1] ** -0.5),
-    ),
-    Mistake(
-        "the sum of each column",
-        "the maximum is that of each row, but the sum runs down the columns (axis 0).",
-        _three_lines(sum_axis=-2),
-    ),
-    Mistake(
-        "q and k are exchanged",
-        "the scores are those of k with q: a row must belong to a query, q @ k.T.",
-        _three_lines(exchanged=True),
-    ),
-    Mistake(
-        "the weights are transposed",
-        "each query's weights are a row: mix the values with the weights as they are.",
-        _three_lines(mix=lambda p, q, k, v: p.mT @ v),
-    ),
-    Mistake(
-        "K is read in place of V",
-        "the weights mix the values: the last product takes v.",
-        _three_lines(mix=lambda p, q, k, v: p @ k),
-    ),
-    Mistake(
-        "K is reshaped, not transposed",
-        "k was given the shape (head_dim, n_k), but its numbers kept their order: k.T has them in "
-        "columns.",
-        lambda q, k, v: _three_lines()(q, _reshaped(as_float64(k)), v),
-    ),
-    *Mistake.ways(
-        BASES,
-        "exp and exp2 do not belong together: the weights and their sum take the same.",
-        *(
-            _three_lines(exps=exps, shifted=shifted)
-            for exps in ((np.exp, np.exp2), (np.exp2, np.exp))
-            for shifted in (True, False)
-        ),
-    ),
-)
+)  # fmt: skip
+_OTHER_MAXIMA = table(
+    ("no maximum is subtracted",
+     "Without it exp overflows to infinity, or every exp of a row is 0: subtract the row's maximum "
+     "before exp.",
+     _three_lines(top=lambda s: 0)),
+    ("one maximum for the whole chart",
+     "s.max() is the maximum of all rows. A row that lies far below it gets nothing but zeros: "
+     "take the maximum of each row.",
+     _three_lines(top=lambda s: s.max())),
+    ("the maximum of each column",
+     "The maximum is taken down the columns (axis 0): each row needs its own, along axis 1.",
+     _three_lines(top=lambda s: s.max(axis=0, keepdims=True))),
+    (NOT_THE_MAXIMUM,
+     "Another number of the row than its maximum is subtracted: where a score lies far above it, "
+     "exp overflows, and where all lie far below, it vanishes.",
+     _three_lines(top=lambda s: s.mean(axis=1, keepdims=True)),
+     _three_lines(top=lambda s: s.min(axis=1, keepdims=True)),
+     _three_lines(top=lambda s: np.abs(s).max(axis=1, keepdims=True)),
+     _three_lines(top=lambda s: s[:, :1])),
+    ("keepdims is missing",
+     "Without keepdims=True the row maxima or sums are laid along the columns.",
+     _three_lines(top=lambda s: s.max(axis=1), total=lambda e: e.sum(axis=1)),
+     _three_lines(top=lambda s: s.max(axis=1)),
+     _three_lines(total=lambda e: e.sum(axis=1)),
+     _three_lines(top=lambda s: np.logaddexp.reduce(s, axis=1), total=lambda e: 1)),
+)  # fmt: skip
 
 
 IN_NUMPY = Exercise.of(
@@ -276,7 +218,16 @@ IN_NUMPY = Exercise.of(
     answer=output_only,
     judge=_judge_numpy,
     without_torch=True,
-    mistakes=(*_ROW_MISTAKES, *_MAX_MISTAKES, _SUM_MISTAKE),
+    mistakes=(
+        *_ROW_MISTAKES,
+        # each twice: dividing by np.sqrt(d) makes float32 scores float64, dividing by math.sqrt(d)
+        # does not, and exp overflows elsewhere
+        *(
+            Mistake(name, says, partial(model, dtype=dtype))
+            for name, says, model in _OTHER_MAXIMA
+            for dtype in (np.float32, np.float64)
+        ),
+    ),
 )
 
 
@@ -356,12 +307,12 @@ def _trips_finding(ledger: Any, q: Any, k: Any) -> Finding | None:
     says = f"the answer is right, but the ledger counts {trips} trips of an N x N matrix, not 4."
     if trips != ledger.trips(n_scores * q.element_size()) and not half:
         says += " (What crosses in parts is added up.)"
-    more = list(dict.fromkeys(x.op for x in counted if x.op not in _THE_LINES))
-    if "_softmax" not in {x.op for x in own}:
+    if all("_softmax" not in x.op for x in ledger.crossings):
         says += " Use torch.softmax: it is one operation."
-    elif more:
-        which = ", ".join(f"`{op}`" for op in more[:5])
-        says += f" Besides the two products and softmax there are: {which}. Which need none?"
+    elif more := _too_many(counted, n_scores):
+        says += (
+            f" Besides the two products and one softmax there are trips of {more}. Which need none?"
+        )
     shown = ledger.crossings[:_MOST_ROWS]
     rows = "\n".join(f"{c.op:<10} {c.direction:<8} {c.n_bytes} bytes" for c in shown)
     if len(shown) < len(ledger.crossings):
@@ -370,21 +321,25 @@ def _trips_finding(ledger: Any, q: Any, k: Any) -> Finding | None:
     return Finding("makes four trips", says, rows, picture=bars)
 
 
-_LEFT_MISTAKES = tuple(
-    Mistake(
-        "dimensions are counted from the left",
-        "dimension 1 is the last one in 2-D only: in 4-D it is the heads. Count from the right: "
-        "-1 is the last dimension, whatever comes before it.",
-        model,
-    )
-    for model in (_three_lines(lambda q, k: q.shape[1] ** -0.5), _three_lines(axis=1))
-)
+def _too_many(counted: list[Any], n_scores: int) -> str:
+    """Return the operations that make trips which the three lines do not, and how many each."""
+    numbers: Counter[str] = Counter()
+    for x in counted:
+        numbers[x.op] += x.n_bytes // x.itemsize
+    needed = dict.fromkeys(_THE_LINES, 2)
+    trips = {op: n // n_scores - needed.get(op, 0) for op, n in numbers.items()}
+    return ", ".join(f"`{op}` ({n})" for op, n in trips.items() if n > 0)
 
-_FIRST_AXIS = Mistake(
-    "softmax over the wrong axis",
-    "each query's weights are the last dimension, and the softmax runs along the first.",
-    _three_lines(axis=0),
-)
+
+_AXIS_MISTAKES = Mistake.table(
+    ("dimensions are counted from the left",
+     "dimension 1 is the last one in 2-D only: in 4-D it is the heads. Count from the right: -1 is "
+     "the last dimension, whatever comes before it.",
+     _three_lines(lambda q, k: q.shape[1] ** -0.5), _three_lines(**_along(1))),
+    ("softmax over the wrong axis",
+     "each query's weights are the last dimension, and the softmax runs along the first.",
+     _three_lines(**_along(0))),
+)  # fmt: skip
 
 
 IN_TORCH = Exercise.of(
@@ -395,5 +350,5 @@ IN_TORCH = Exercise.of(
     judge=_judge_torch,
     kind="torch",
     spared=dict.fromkeys(HARD, "torch.softmax takes the maximum: what is asked is the trips"),
-    mistakes=(*_ROW_MISTAKES, *_LEFT_MISTAKES, _FIRST_AXIS),
+    mistakes=(*_ROW_MISTAKES, *_AXIS_MISTAKES),
 )

@@ -9,59 +9,54 @@ from numpy.random import Generator
 
 from course_lib.judging import sizes
 from course_lib.judging.judges import within
-from course_lib.judging.questions import question, wrong_answer
+from course_lib.judging.questions import question, wrong_answers
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake
 
-_LINEAR = (
-    "The scores have a row and a column for every token: both sides grow as N does, and the area "
-    "by the square of that."
-)
-_MATMULS = (
-    "Lines 2 and 5 do nearly all of the arithmetic, but each makes one trip of an N x N matrix. "
-    "Count the trips of the other lines."
-)
-_SOFTMAX = (
-    "Line 4 reads one N x N matrix and writes one. Count both for each of the other lines, too."
-)
-_WRONG_PREDICTIONS = [
-    *(wrong_answer((3, line), "linear thinking", _LINEAR) for line in (1, 2, 3, 4, 5)),
-    *(wrong_answer((9, line), "the matmuls dominate", _MATMULS) for line in (2, 5)),
-    wrong_answer((9, 4), "the softmax is taken for the dearest line", _SOFTMAX),
-    wrong_answer((3, 9), "the two values are exchanged", "Return `how many times` first."),
-]
+_WRONG_PREDICTIONS = wrong_answers(
+    ("linear thinking",
+     "The scores have a row and a column for every token: both sides grow as N does, and the area "
+     "by the square of that.",
+     *((3, line) for line in (1, 2, 3, 4, 5))),
+    ("the matmuls dominate",
+     "Lines 2 and 5 do nearly all of the arithmetic, but each makes one trip of an N x N matrix. "
+     "Count the trips of the other lines.",
+     (9, 2), (9, 5)),
+    ("the softmax is taken for the dearest line",
+     "Line 4 reads one N x N matrix and writes one. Count both for each of the other lines, too.",
+     (9, 4)),
+    ("the two values are exchanged", "Return `how many times` first.", (3, 9)),
+)  # fmt: skip
 
 
 # Not the lesson's two predictions: three times N, and lines whose dearest reads two matrices.
 PREDICTION = question("1.1", (9, 3), wrong=_WRONG_PREDICTIONS)
 
 
-_TRIPS = ("write_s", "read_s", "write_p", "read_p")
-
-
 def _books(
-    n: int, d: int, itemsize: int, *, square: int | None = None, linear: int | None = None
+    n: int,
+    d: int,
+    itemsize: int,
+    *,
+    square: int | None = None,
+    p: int | None = None,
+    linear: int | None = None,
 ) -> dict[str, float]:
-    """Return the answer of 1.3, if one (n, n) matrix has ``square`` bytes and Q, K, V, O
+    """Return the answer of 1.3, if S and P have ``square`` bytes each (P ``p``) and Q, K, V, O
     ``linear`` together."""
-    square = n * n * itemsize if square is None else square
+    s = n * n * itemsize if square is None else square
+    p = s if p is None else p
     linear = 4 * n * d * itemsize if linear is None else linear
-    total = 4 * square + linear
-    trips = dict.fromkeys(_TRIPS, square)
+    total = 2 * s + 2 * p + linear
     return {
         "qkvo": linear,
-        **trips,
+        "write_s": s,
+        "read_s": s,
+        "write_p": p,
+        "read_p": p,
         "total": total,
         "total_gb": total / 1e9,
-        "s_mib": square / 2**20,
+        "s_mib": s / 2**20,
     }
-
-
-def _of_p(n: int, d: int, itemsize: int, square: int) -> dict[str, float]:
-    """Return the answer of 1.3, if P, and not S, has ``square`` bytes."""
-    books = _books(n, d, itemsize)
-    books |= {"write_p": square, "read_p": square}
-    total = books["qkvo"] + sum(books[trip] for trip in _TRIPS)
-    return books | {"total": total, "total_gb": total / 1e9}
 
 
 def _changed(**changes: Callable[[dict[str, float]], float]) -> Callable[..., dict[str, float]]:
@@ -115,95 +110,47 @@ def _trip_cases(rng: Generator) -> list[Case]:
     return [case(*one) for one in dict.fromkeys(drawn)]
 
 
-_TRIP_MISTAKES = (
-    Mistake(
-        "the reads are forgotten in the total",
-        "What was written is read again by the next step: S and P count twice each.",
-        _totalled(_without_reads),
-    ),
-    Mistake(
-        "Q, K, V and O are not in the total",
-        "The total is all trips: S and P, and Q, K, V and O as well.",
-        _totalled(lambda right: right["total"] - right["qkvo"]),
-    ),
-    *Mistake.ways(
-        "a reading counts nothing",
-        "Reading a matrix moves as many bytes as writing it.",
-        _changed(read_s=lambda _: 0, read_p=lambda _: 0),
-        _totalled(_without_reads, read_s=0, read_p=0),
-    ),
-    Mistake(
-        "six trips instead of four",
-        "Eager code that scales the scores makes six. The exercise asks for four.",
-        _totalled(lambda right: right["total"] + right["write_s"] + right["read_s"]),
-    ),
-    Mistake(
-        "KiB instead of MiB",
-        "Dividing by 1024 once gives KiB. MiB are bytes / 2**20.",
-        _changed(s_mib=lambda right: right["write_s"] / 1024),
-    ),
-    Mistake(
-        "MB instead of MiB",
-        "s_mib is in MiB: divide by 2**20, not by 10**6.",
-        _changed(s_mib=lambda right: right["write_s"] / 1e6),
-    ),
-    Mistake(
-        "GiB instead of GB",
-        "total_gb is in GB: divide by 10**9, not by 2**30.",
-        _changed(total_gb=lambda right: right["total"] / 2**30),
-    ),
-    Mistake(
-        "MiB and GB the wrong way round",
-        "GB is a power of ten, MiB a power of two.",
-        _changed(
-            s_mib=lambda right: right["write_s"] / 1e6,
-            total_gb=lambda right: right["total"] / 2**30,
-        ),
-    ),
-    *Mistake.ways(
-        "elements instead of bytes",
-        "An element has `itemsize` bytes: multiply by it.",
-        lambda n, d, itemsize: _books(n, d, 1),
-        *_linear(lambda n, d, itemsize: 4 * n * d),
-    ),
-    *Mistake.ways(
-        "O is forgotten",
-        "Q, K and V are read, and O is written: four matrices of n x d.",
-        *_linear(lambda n, d, itemsize: 3 * n * d * itemsize),
-    ),
-    *Mistake.ways(
-        "only one of Q, K, V and O",
-        "Q, K, V and O are four matrices of n x d.",
-        *_linear(lambda n, d, itemsize: n * d * itemsize),
-    ),
-    *Mistake.ways(
-        "always two bytes per element",
-        "itemsize is the number of bytes: multiply by it, not by 2.",
-        lambda n, d, itemsize: _books(n, d, itemsize, square=2 * n * n),
-        lambda n, d, itemsize: _books(n, d, itemsize, linear=8 * n * d),
-        lambda n, d, itemsize: _books(n, d, 2),
-    ),
-    *Mistake.ways(
-        "P is counted in fp32",
-        "all matrices have `itemsize` bytes a number here, P as well.",
-        lambda n, d, itemsize: _of_p(n, d, itemsize, 4 * n * n),
-    ),
-    *Mistake.ways(
-        "causal halves the scores",
-        "nothing is masked here: S has n * n numbers, whoever sees whom.",
-        *(
-            lambda n, d, itemsize, more=more: _books(
-                n, d, itemsize, square=n * (n + more) // 2 * itemsize
-            )
-            for more in (1, 0)
-        ),
-    ),
-    Mistake(
-        "S is n x d",
-        "S has a row and a column for every token: n x n.",
-        lambda n, d, itemsize: _books(n, d, itemsize, square=n * d * itemsize),
-    ),
-)
+_TRIP_MISTAKES = Mistake.table(
+    ("the reads are forgotten in the total",
+     "What was written is read again by the next step: S and P count twice each.",
+     _totalled(_without_reads)),
+    ("Q, K, V and O are not in the total",
+     "The total is all trips: S and P, and Q, K, V and O as well.",
+     _totalled(lambda right: right["total"] - right["qkvo"])),
+    ("a reading counts nothing", "Reading a matrix moves as many bytes as writing it.",
+     _changed(read_s=lambda _: 0, read_p=lambda _: 0),
+     _totalled(_without_reads, read_s=0, read_p=0)),
+    ("six trips instead of four",
+     "Eager code that scales the scores makes six. The exercise asks for four.",
+     _totalled(lambda right: right["total"] + right["write_s"] + right["read_s"])),
+    ("KiB instead of MiB", "Dividing by 1024 once gives KiB. MiB are bytes / 2**20.",
+     _changed(s_mib=lambda right: right["write_s"] / 1024)),
+    ("MB instead of MiB", "s_mib is in MiB: divide by 2**20, not by 10**6.",
+     _changed(s_mib=lambda right: right["write_s"] / 1e6)),
+    ("GiB instead of GB", "total_gb is in GB: divide by 10**9, not by 2**30.",
+     _changed(total_gb=lambda right: right["total"] / 2**30)),
+    ("MiB and GB the wrong way round", "GB is a power of ten, MiB a power of two.",
+     _changed(s_mib=lambda right: right["write_s"] / 1e6,
+              total_gb=lambda right: right["total"] / 2**30)),
+    ("elements instead of bytes", "An element has `itemsize` bytes: multiply by it.",
+     lambda n, d, itemsize: _books(n, d, 1),
+     *_linear(lambda n, d, itemsize: 4 * n * d)),
+    ("O is forgotten", "Q, K and V are read, and O is written: four matrices of n x d.",
+     *_linear(lambda n, d, itemsize: 3 * n * d * itemsize)),
+    ("only one of Q, K, V and O", "Q, K, V and O are four matrices of n x d.",
+     *_linear(lambda n, d, itemsize: n * d * itemsize)),
+    ("always two bytes per element", "itemsize is the number of bytes: multiply by it, not by 2.",
+     lambda n, d, itemsize: _books(n, d, itemsize, square=2 * n * n),
+     lambda n, d, itemsize: _books(n, d, itemsize, linear=8 * n * d),
+     lambda n, d, itemsize: _books(n, d, 2)),
+    ("P is counted in fp32", "all matrices have `itemsize` bytes a number here, P as well.",
+     lambda n, d, itemsize: _books(n, d, itemsize, p=4 * n * n)),
+    ("causal halves the scores", "nothing is masked here: S has n * n numbers, whoever sees whom.",
+     lambda n, d, itemsize: _books(n, d, itemsize, square=n * (n + 1) // 2 * itemsize),
+     lambda n, d, itemsize: _books(n, d, itemsize, square=n * n // 2 * itemsize)),
+    ("S is n x d", "S has a row and a column for every token: n x n.",
+     lambda n, d, itemsize: _books(n, d, itemsize, square=n * d * itemsize)),
+)  # fmt: skip
 
 
 TRIPS = Exercise.of(

@@ -10,7 +10,7 @@ import numpy as np
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import not_it
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
-from course_lib.specs.lesson_03.piles import STREAM_MISTAKES, walk
+from course_lib.specs.lesson_03.piles import INFINITE_AT_FIRST, STREAM_MISTAKES, walk
 
 # Other numbers than the lesson works out: A and B, each with its scores and its values.
 _A = np.array([2.0, 3.0]), np.array([[40.0], [20.0]])
@@ -88,7 +88,7 @@ BY_HAND = Exercise.of(
         *[
             Mistake(name, says, partial(_sheet, slip, inverted=slip == "inverse"))
             for name, says, slip in STREAM_MISTAKES
-            if name != "exp(+inf) in the first pile"  # nobody writes NaN on paper
+            if name != INFINITE_AT_FIRST  # nobody writes NaN on paper
         ],
         Mistake(
             "alpha is inverted",

@@ -16,8 +16,8 @@ from course_lib.attention.slips import LN_2
 from course_lib.judging.cases import CREEP, FAR_BELOW, FARTHEST
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
-from course_lib.judging.misconceptions import BASES
-from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed, ways
+from course_lib.judging.misconceptions import BASES, LEFT_OUT, ZERO_AT_LEAST
+from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed, table
 from course_lib.judging.tolerance import in_double
 from course_lib.specs.lesson_03.piles import (
     FAINT_NAME,
@@ -84,6 +84,25 @@ def _merge_weighed_twice(a: State, b: State) -> State:
     return (*_merge(a, b)[:2], _merge(*((m, n, n * o) for m, n, o in (a, b)))[2])
 
 
+def _merge_by_m(a: State, b: State, *, averages: bool = False) -> State:
+    """Return what comes out if exp(m_a - m) is a's share of o, or of both ``averages``."""
+    m, l_sum, _ = _merge(a, b)
+    f_a, f_b = (np.exp(x[0] - finite_max(m)) for x in (a, b))
+    o_a, o_b = (l_sum * x[2] / (x[1] or 1) if averages else x[2] for x in (a, b))
+    return m, l_sum, (f_a * o_a + f_b * o_b) / (f_a + f_b or 1)
+
+
+def _merge_if_far(a: State, b: State, *, near: Callable[[float, float], Any]) -> State:
+    """Return both states as one, added as they are where their maxima are ``near``."""
+    m, l_sum, o = _merge(a, b)
+    return (m, a[1] + b[1], a[2] + b[2]) if near(a[0], b[0]) else (m, l_sum, o)
+
+
+def _merge_near_alone(a: State, b: State, *, within: float) -> State:
+    """Return both states as one, or the higher one where the other is not ``within`` its reach."""
+    return _merge(a, b) if abs(a[0] - b[0]) <= within else max(a, b, key=lambda state: state[0])
+
+
 def _merge_and_divide(a: State, b: State) -> State:
     m, l_sum, o = _merge(a, b)
     return m, l_sum, o / l_sum
@@ -92,6 +111,10 @@ def _merge_and_divide(a: State, b: State) -> State:
 def _merge_unless(a: State, b: State, empty: Callable[[State], Any]) -> State:
     """Return both states as one, or the other one if one is taken for the state of no keys."""
     return b if empty(a) else a if empty(b) else _merge(a, b)
+
+
+def _is_below(low: float, state: State) -> bool:
+    return bool(state[0] < low)
 
 
 def _reduce(merge: Any, states: list[State], how: str) -> State:
@@ -207,7 +230,7 @@ def _merge_cases(rng: Generator) -> list[Case]:
         Case("the same seven shuffled: merge is commutative", (shuffled, "left")),
         *(
             Case(f"the maxima are {a:g} and {b:g}", (states(a, b), "left"))
-            for a, b in ((0, CREEP), (CREEP, 0))  # too near to be worth a factor?
+            for a, b in ((0, CREEP), (CREEP, 0), (900, 900.005))  # too near to be worth a factor?
         ),
     ]
 
@@ -234,118 +257,85 @@ def _judge_merged(case: Case, observed: Observed, expected: State) -> Finding | 
     return judge_state(names, observed, expected, 1e-12 if unchanged else in_double(ms))
 
 
-_MERGE_MISTAKES: tuple[tuple[str, str, Any], ...] = (
-    (
-        "nothing is rescaled",
-        "the sums are added as they are, though they were measured against different maxima.",
-        partial(_merge, rescale=(False, False)),
-    ),
-    (
-        "only a is rescaled",
-        "b is added as it is. In a loop the new pile is measured against m_new already; here b "
-        "comes with its own maximum, so both sides need a factor.",
-        partial(_merge, rescale=(True, False)),
-    ),
-    (
-        "only b is rescaled",
-        "the state a is added as it is: both sides need a factor.",
-        partial(_merge, rescale=(False, True)),
-    ),
-    (
-        "O is not rescaled",
-        "l_sum is rescaled and o is not: both need the same factors.",
-        partial(_merge, rescale_o=False),
-    ),
-    (
-        "l_sum is not rescaled",
-        "o is rescaled and l_sum is not: both need the same factors.",
-        partial(_merge, rescale_l=False),
-    ),
-    (
-        "the factors are exchanged",
-        "each side's factor comes from its own maximum: exp(m_a - m) belongs to a.",
-        partial(_merge, exchange=True),
-    ),
-    *ways(
-        "m is a log-sum-exp",
-        "m is the larger of the two maxima, a score that exists; l_sum already holds the sum.",
-        partial(_merge, use=np.logaddexp),
-        _merge_as_lse,
-    ),
-    (
-        "the smaller maximum is taken",
-        "m must be the larger of the two maxima, else the factors overflow.",
-        partial(_merge, use=np.minimum),
-    ),
-    (
-        "a maximum below 0 counts as 0",
-        "m is 0 at least here: where both maxima lie far below, every factor vanishes.",
-        partial(_merge, use=lambda a, b: np.maximum(np.maximum(a, b), 0.0)),
-    ),
-    *ways(
-        BASES,
-        "one factor is a power of 2, the other a power of e: exp in both.",
-        partial(_merge, powers=(LN_2, 1.0)),
-        partial(_merge, powers=(1.0, LN_2)),
-        partial(_merge, powers=(LN_2, LN_2)),
-    ),
-    *ways(
-        "one factor is upside down",
-        "the factors are exp(m_a - m) and exp(m_b - m), never above 1: one of them is "
-        "exp(m - m_old).",
-        partial(_merge, powers=(-1.0, 1.0)),
-        partial(_merge, powers=(1.0, -1.0)),
-    ),
-    *(
-        (
-            f"m is taken from {name}",
-            "the new m must be the larger of the two maxima, whichever side it is on.",
-            partial(_merge, use=use),
-        )
-        for name, use in (("a", lambda a, b: a), ("b", lambda a, b: b))
-    ),
-    (
-        "a pile without keys gives NaN",
-        "both maxima are -inf and -inf - (-inf) is NaN. As long as no key was seen, subtract 0 "
-        "instead of m.",
-        partial(_merge, guard=False),
-    ),
-    *ways(
-        "o is divided inside merge",
-        "the o of a state is a sum, not an average: merge sums, divide at the very end.",
-        _merge_averages,
-        _merge_and_divide,
-        _merge_weighed_twice,
-    ),
-    (
-        "m becomes 0 where no key was seen",
-        "subtract 0 in the factors, but return m = -inf: the state of no keys stays as it is.",
-        lambda a, b: (finite_max(_merge(a, b)[0]), *_merge(a, b)[1:]),
-    ),
-    *ways(
-        "one of two equal maxima is lost",
-        "where both maxima are the same, none of the two states may be dropped: both factors are 1 "
-        "then.",
-        lambda a, b: a if a[0] == b[0] else _merge(a, b),
-        lambda a, b: b if a[0] == b[0] else _merge(a, b),
-        lambda a, b: a if a[:2] == b[:2] else _merge(a, b),
-        lambda a, b: b if a[:2] == b[:2] else _merge(a, b),
-    ),
-    *ways(
-        "a state is taken for that of no keys",
-        "only m = -inf (or l_sum = 0) says that no key was seen. Values may be 0, and a "
-        "maximum may be very negative.",
-        partial(_merge_unless, empty=lambda state: not np.any(state[2])),
-        partial(_merge_unless, empty=lambda state: not state[0]),
-        partial(_merge_unless, empty=lambda state: state[0] < -1000),
-        partial(_merge_unless, empty=lambda state: state[0] < -10_000),
-    ),
-    (
-        "alpha is inverted",
-        "the factors are exp(m - m_old): they must be exp(m_old - m), never above 1.",
-        partial(_merge, invert=True),
-    ),
-)
+_UP_TO = (10.0, 12.0, 15.0, 20.0, 30.0, 40.0, 50.0, 80.0, 88.0, 100.0)
+_MERGES = table(
+    ("nothing is rescaled",
+     "the sums are added as they are, though they were measured against different maxima.",
+     partial(_merge, rescale=(False, False))),
+    ("only a is rescaled",
+     "b is added as it is. In a loop the new pile is measured against m_new already; here b comes "
+     "with its own maximum, so both sides need a factor.",
+     partial(_merge, rescale=(True, False))),
+    ("only b is rescaled", "the state a is added as it is: both sides need a factor.",
+     partial(_merge, rescale=(False, True))),
+    ("O is not rescaled", "l_sum is rescaled and o is not: both need the same factors.",
+     partial(_merge, rescale_o=False)),
+    ("l_sum is not rescaled", "o is rescaled and l_sum is not: both need the same factors.",
+     partial(_merge, rescale_l=False)),
+    ("the factors are exchanged",
+     "each side's factor comes from its own maximum: exp(m_a - m) belongs to a.",
+     partial(_merge, exchange=True)),
+    ("m is a log-sum-exp",
+     "m is the larger of the two maxima, a score that exists; l_sum already holds the sum.",
+     partial(_merge, use=np.logaddexp), _merge_as_lse),
+    ("the smaller maximum is taken",
+     "m must be the larger of the two maxima, else the factors overflow.",
+     partial(_merge, use=np.minimum)),
+    (ZERO_AT_LEAST,
+     "m is 0 at least here: where both maxima lie far below, every factor vanishes.",
+     partial(_merge, use=lambda a, b: np.maximum(np.maximum(a, b), 0.0))),
+    (BASES, "one factor is a power of 2, the other a power of e: exp in both.",
+     *(partial(_merge, powers=powers) for powers in ((LN_2, 1.0), (1.0, LN_2), (LN_2, LN_2)))),
+    ("one factor is upside down",
+     "the factors are exp(m_a - m) and exp(m_b - m), never above 1: one of them is exp(m - m_old).",
+     *(partial(_merge, powers=powers) for powers in ((-1.0, 1.0), (1.0, -1.0)))),
+    *((f"m is taken from {name}",
+       "the new m must be the larger of the two maxima, whichever side it is on.",
+       partial(_merge, use=use))
+      for name, use in (("a", lambda a, b: a), ("b", lambda a, b: b))),
+    ("a pile without keys gives NaN",
+     "both maxima are -inf and -inf - (-inf) is NaN. As long as no key was seen, subtract 0 "
+     "instead of m.",
+     partial(_merge, guard=False)),
+    ("o is divided inside merge",
+     "the o of a state is a sum, not an average: merge sums, divide at the very end.",
+     _merge_averages, _merge_and_divide, _merge_weighed_twice),
+    ("m becomes 0 where no key was seen",
+     "subtract 0 in the factors, but return m = -inf: the state of no keys stays as it is.",
+     lambda a, b: (finite_max(_merge(a, b)[0]), *_merge(a, b)[1:])),
+    ("one of two equal maxima is lost",
+     "where both maxima are the same, none of the two states may be dropped: both factors are 1 "
+     "then.",
+     lambda a, b: a if a[0] == b[0] else _merge(a, b),
+     lambda a, b: b if a[0] == b[0] else _merge(a, b),
+     lambda a, b: a if a[:2] == b[:2] else _merge(a, b),
+     lambda a, b: b if a[:2] == b[:2] else _merge(a, b)),
+    ("a state is taken for that of no keys",
+     "only m = -inf (or l_sum = 0) says that no key was seen. Values may be 0, and a maximum may "
+     "be very negative.",
+     partial(_merge_unless, empty=lambda state: not np.any(state[2])),
+     partial(_merge_unless, empty=lambda state: not state[0]),
+     *(partial(_merge_unless, empty=partial(_is_below, low))
+       for low in (-1e3, -1e4, -1e5, -1e6, -1e9, -1e30))),
+    ("alpha is inverted",
+     "the factors are exp(m - m_old): they must be exp(m_old - m), never above 1.",
+     partial(_merge, invert=True)),
+    ("states are weighed by m alone",
+     "exp(m_a - m) is what a sum is multiplied by, no share: how many keys a state stands for is "
+     "in its l_sum. Add the two products, and divide nothing.",
+     _merge_by_m, partial(_merge_by_m, averages=True)),
+    ("near maxima count as equal",
+     "both factors are 1 where the maxima are the same, and nowhere else: a small difference is "
+     "worth a factor, too.",
+     *(partial(_merge_if_far, near=near) for near in (
+         np.isclose, lambda a, b: abs(a - b) < 0.1, lambda a, b: abs(a - b) < 0.01,
+         lambda a, b: a <= b < a + 0.01))),
+    (LEFT_OUT,
+     "the state whose maximum lies far below is dropped, though its l_sum or its o may be as much "
+     "larger: multiply by its factor, however small that is.",
+     *(partial(_merge_near_alone, within=within) for within in _UP_TO)),
+)  # fmt: skip
+
 
 MERGE = Exercise.of(
     "3.4",
@@ -355,7 +345,5 @@ MERGE = Exercise.of(
     run=_run_merge,
     inputs=_shown,
     spared=dict.fromkeys(HARD, "its inputs are states, whose maxima are given"),
-    mistakes=tuple(
-        Mistake(name, says, partial(_reduce, wrong)) for name, says, wrong in _MERGE_MISTAKES
-    ),
+    mistakes=tuple(Mistake(name, says, partial(_reduce, wrong)) for name, says, wrong in _MERGES),
 )

@@ -31,8 +31,9 @@ from course_lib.judging.misconceptions import (
     SAYS,
     STARTS_LOW,
     STARTS_LOW_SLIPS,
+    ZERO_AT_LEAST,
 )
-from course_lib.judging.spec import Observed, ways
+from course_lib.judging.spec import Observed, table
 
 Piles = list[np.ndarray]  # (n,) scores or (n, d) values of each pile; n differs between piles
 State = tuple[Any, ...]
@@ -65,156 +66,91 @@ def walk(
     return steps, o if made.divide in ("never", "each") else o / np.float64(l_sum)
 
 
-_NOT_THE_MAXIMUM = (
-    "scores are measured against another number than m_new, the largest score of all piles so far: "
-    "a mean, the first or the smallest score, the largest without its sign, or a maximum that "
-    "never changes. Where a score lies far above it, exp overflows; where all lie far below, it "
-    "vanishes."
-)
-# name, what to tell the student, its name among SLIPS. The last ones give NaN on many inputs:
-# they stand last, so that a clearer explanation of the NaN comes first.
-STREAM_MISTAKES = (
-    (
-        "O is not rescaled",
-        "l_sum is multiplied by alpha when a new maximum arrives, O is not. Both were measured "
-        "against the old maximum, so both must shrink.",
-        "no_rescale_o",
-    ),
-    (
-        "O is not rescaled",
-        "O is divided after every pile, and the old one is an average then: multiply it by its "
-        "share of the sum, l_sum * alpha, before the new pile is added.",
-        "divide_each_no_rescale_o",
-    ),
-    (
-        "l_sum is not rescaled",
-        "O is multiplied by alpha when a new maximum arrives, l_sum is not. Both were measured "
-        "against the old maximum, so both must shrink.",
-        "no_rescale_l",
-    ),
-    *(
-        (
-            "rescaled twice",
-            "alpha brings what is old to the new maximum: multiply by it once in each pile.",
-            slip,
-        )
-        for slip in ("alpha_twice_in_l", "alpha_twice_in_o", "alpha_twice")
-    ),
-    (
-        "nothing is rescaled",
-        "the old l_sum and O are kept as they were when a new maximum arrives: multiply both by "
-        f"alpha = exp(m - m_new). {ALPHA_IS_1}",
-        "neither",
-    ),
-    (
-        "each pile uses its own maximum",
-        "the exponentials of a pile are taken against that pile's maximum. They must be taken "
-        "against m_new, the largest score of all piles so far.",
-        "own_max",
-    ),
-    (
-        "a maximum below 0 counts as 0",
-        "m is never below 0 (does it start there?). When all scores are very negative, every "
-        "exponential is too small for a float. Start at -inf.",
-        "start_zero",
-    ),
-    *ways(
-        STARTS_LOW,
-        "m starts at a large negative number. Where all scores lie below it, every exponential "
-        "vanishes. Start at -inf.",
-        *STARTS_LOW_SLIPS,
-    ),
-    (
-        "m forgets the earlier piles",
-        "m_new is the maximum of the newest pile only. When the scores fall, alpha becomes very "
-        "large and overflows: m_new = max(m, maximum of the pile).",
-        "latest_max",
-    ),
-    *ways(
-        "no maximum is subtracted",
-        "exp(score) is taken as it is. exp(1000) is too large for a float: subtract the maximum.",
-        *NO_MAXIMUM_SLIPS,
-    ),
-    *((CLIPPED, SAYS[CLIPPED], slip) for slip in CLIPPED_SLIPS),
-    *((BOUNDED, SAYS[BOUNDED], slip) for slip in BOUNDED_SLIPS),
-    *((LEFT_OUT, SAYS[LEFT_OUT], slip) for slip in LEFT_OUT_SLIPS),
-    *ways(
-        BASES,
-        "exp and exp2 do not belong together: exp everywhere.",
-        *BASES_SLIPS,
-    ),
-    (
-        "m is never updated",
-        "m keeps its first value: end the loop with m = m_new.",
-        "keep_max",
-    ),
-    (
-        "the new pile is rescaled as well",
-        "alpha brings the old sums to the new maximum. The new pile is measured against it "
-        "already: add it after the multiplication.",
-        "rescale_all",
-    ),
-    *(
-        (
-            "the new pile is rescaled as well",
-            "alpha belongs to the old sums alone: of the new pile, and of what has alpha already, "
-            "nothing is to be multiplied by it.",
-            slip,
-        )
-        for slip in SLIPS
-        if slip.startswith("rescale_") and slip != "rescale_all"
-    ),
+INFINITE_AT_FIRST = "exp(+inf) in the first pile"
+_E_ALONE = "exp and exp2 do not belong together: exp everywhere."
+# The ways of each are names among SLIPS. The last ones give NaN on many inputs: they stand last, so
+# that a clearer explanation of the NaN comes first.
+STREAM_MISTAKES = table(
+    ("O is not rescaled",
+     "l_sum is multiplied by alpha when a new maximum arrives, O is not. Both were measured "
+     "against the old maximum, so both must shrink.",
+     "no_rescale_o"),
+    ("O is not rescaled",
+     "O is divided after every pile, and the old one is an average then: multiply it by its share "
+     "of the sum, l_sum * alpha, before the new pile is added.",
+     "divide_each_no_rescale_o"),
+    ("l_sum is not rescaled",
+     "O is multiplied by alpha when a new maximum arrives, l_sum is not. Both were measured "
+     "against the old maximum, so both must shrink.",
+     "no_rescale_l"),
+    ("rescaled twice",
+     "alpha brings what is old to the new maximum: multiply by it once in each pile.",
+     "alpha_twice_in_l", "alpha_twice_in_o", "alpha_twice"),
+    ("nothing is rescaled",
+     "the old l_sum and O are kept as they were when a new maximum arrives: multiply both by "
+     f"alpha = exp(m - m_new). {ALPHA_IS_1}",
+     "neither"),
+    ("each pile uses its own maximum",
+     "the exponentials of a pile are taken against that pile's maximum. They must be taken against "
+     "m_new, the largest score of all piles so far.",
+     "own_max"),
+    (ZERO_AT_LEAST, SAYS[ZERO_AT_LEAST], "start_zero"),
+    (STARTS_LOW,
+     "m starts at a large negative number. Where all scores lie below it, every exponential "
+     "vanishes. Start at -inf.",
+     *STARTS_LOW_SLIPS),
+    ("m forgets the earlier piles",
+     "m_new is the maximum of the newest pile only. When the scores fall, alpha becomes very large "
+     "and overflows: m_new = max(m, maximum of the pile).",
+     "latest_max"),
+    ("no maximum is subtracted",
+     "exp(score) is taken as it is. exp(1000) is too large for a float: subtract the maximum.",
+     *NO_MAXIMUM_SLIPS),
+    (CLIPPED, SAYS[CLIPPED], *CLIPPED_SLIPS),
+    (BOUNDED, SAYS[BOUNDED], *BOUNDED_SLIPS),
+    (LEFT_OUT, SAYS[LEFT_OUT], *LEFT_OUT_SLIPS),
+    (BASES, _E_ALONE, *BASES_SLIPS),
+    ("m is never updated", "m keeps its first value: end the loop with m = m_new.", "keep_max"),
+    ("the new pile is rescaled as well",
+     "alpha brings the old sums to the new maximum. The new pile is measured against it already: "
+     "add it after the multiplication.",
+     "rescale_all"),
+    ("the new pile is rescaled as well",
+     "alpha belongs to the old sums alone: of the new pile, and of what has alpha already, nothing "
+     "is to be multiplied by it.",
+     *(slip for slip in SLIPS if slip.startswith("rescale_") and slip != "rescale_all")),
     ("O is not rescaled", "O was measured against the old sum.", "no_rescale_o_whole"),
-    (BASES, "exp and exp2 do not belong together: exp everywhere.", "base_2_in_o_whole"),
-    (BASES, "exp and exp2 do not belong together: exp everywhere.", "base_2_in_p_whole"),
-    (
-        "l_sum holds the last pile only",
-        "O adds up all piles, but l_sum is overwritten in each: l_sum = alpha * l_sum + p.sum().",
-        "forget_l",
-    ),
-    (
-        "O holds the last pile only",
-        "l_sum adds up all piles, but O is overwritten in each: o = alpha * o + p @ v.",
-        "forget_o",
-    ),
-    (
-        "a pile without keys gives NaN",
-        "in a fully masked pile every score is -inf, and -inf - (-inf) is NaN. As long as no key "
-        "was seen, subtract 0 instead of m_new.",
-        "no_guard",
-    ),
-    (
-        "divided after every pile",
-        "O is divided by l_sum inside the loop: it is an average then, and l_sum still a sum. "
-        "Divide once, after the loop.",
-        "divide_each",
-    ),
-    (
-        "divided after every pile and again at the end",
-        "O is divided by l_sum inside the loop and once more after it. Divide once, after the "
-        "loop.",
-        "divide_each_and_last",
-    ),
-    (
-        "not divided",
-        "O is the sum of weight times value. Divide it by l_sum, the sum of the weights, at the "
-        "end.",
-        "no_divide",
-    ),
-    (
-        "alpha is inverted",
-        "alpha is exp(m_new - m): the past grows where it should shrink. alpha = exp(m - m_new) "
-        "is never above 1.",
-        "inverse",
-    ),
-    (
-        "exp(+inf) in the first pile",
-        "m is still -inf there, so exp(m_new - m) and exp(s - m) are infinite, and infinity times "
-        "0 is NaN. alpha is exp(m - m_new), and scores are measured against m_new.",
-        "inverse_at_once",
-    ),
-    *((NOT_THE_MAXIMUM, _NOT_THE_MAXIMUM, slip) for slip in NOT_THE_MAXIMUM_SLIPS),
-)
+    (BASES, _E_ALONE, "base_2_in_o_whole", "base_2_in_p_whole"),
+    ("l_sum holds the last pile only",
+     "O adds up all piles, but l_sum is overwritten in each: l_sum = alpha * l_sum + p.sum().",
+     "forget_l"),
+    ("O holds the last pile only",
+     "l_sum adds up all piles, but O is overwritten in each: o = alpha * o + p @ v.",
+     "forget_o"),
+    ("a pile without keys gives NaN",
+     "in a fully masked pile every score is -inf, and -inf - (-inf) is NaN. As long as no key was "
+     "seen, subtract 0 instead of m_new.",
+     "no_guard"),
+    ("divided after every pile",
+     "O is divided by l_sum inside the loop: it is an average then, and l_sum still a sum. Divide "
+     "once, after the loop.",
+     "divide_each"),
+    ("divided after every pile and again at the end",
+     "O is divided by l_sum inside the loop and once more after it. Divide once, after the loop.",
+     "divide_each_and_last"),
+    ("not divided",
+     "O is the sum of weight times value. Divide it by l_sum, the sum of the weights, at the end.",
+     "no_divide"),
+    ("alpha is inverted",
+     "alpha is exp(m_new - m): the past grows where it should shrink. alpha = exp(m - m_new) is "
+     "never above 1.",
+     "inverse"),
+    (INFINITE_AT_FIRST,
+     "m is still -inf there, so exp(m_new - m) and exp(s - m) are infinite, and infinity times 0 "
+     "is NaN. alpha is exp(m - m_new), and scores are measured against m_new.",
+     "inverse_at_once"),
+    (NOT_THE_MAXIMUM, SAYS[NOT_THE_MAXIMUM], *NOT_THE_MAXIMUM_SLIPS),
+)  # fmt: skip
 
 
 def drawn(rng: Generator, tops: Sequence[float], d: int) -> tuple[Piles, Piles]:

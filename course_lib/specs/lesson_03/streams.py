@@ -6,13 +6,15 @@ Longer than 400 lines because two exercises share their piles and most of their 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from course_lib.attention.slips import SLIPS
+from course_lib.attention.online_softmax import finite_max
+from course_lib.attention.slips import MOST_SCORES, SLIPS
 from course_lib.judging.cases import FALL, FAR_BELOW, FARTHEST, FARTHEST_NAME, MANY
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
@@ -24,11 +26,12 @@ from course_lib.judging.misconceptions import (
     STARTS_LOW,
     order_matters,
 )
-from course_lib.judging.spec import Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import Case, Exercise, Mistake, Observed, table
 from course_lib.judging.tolerance import in_double
 from course_lib.specs.lesson_03.piles import (
     FAINT_NAME,
     HIGH,
+    INFINITE_AT_FIRST,
     LOW,
     MASKED,
     ORDERS,
@@ -47,11 +50,6 @@ from course_lib.specs.lesson_03.piles import (
     walk,
 )
 
-
-def _mean_of_averages(piles: Piles, values: Piles) -> np.ndarray:
-    return np.mean([together([s], [v]) for s, v in zip(piles, values, strict=True)], axis=0)
-
-
 _EITHER_WAY = {
     "O is not rescaled",
     "l_sum is not rescaled",
@@ -62,17 +60,11 @@ _EITHER_WAY = {
 }
 
 
-def _averaging(slip: str, piles: Piles, values: Piles) -> np.ndarray:
-    return walk(piles, values, slip)[1]
-
-
-def _averaging_backwards(slip: str, piles: Piles, values: Piles) -> np.ndarray:
-    """Return what a slip makes that begins with the last pile, as a right loop may."""
-    return walk(piles[::-1], values[::-1], slip)[1]
-
-
-def _averaging_from_below(slip: str, piles: Piles, values: Piles) -> np.ndarray:
-    return walk(piles, values, slip, start=-1e300)[1]
+def _averaging(
+    slip: str, piles: Piles, values: Piles, *, step: int = 1, **changed: Any
+) -> np.ndarray:
+    """Return what a slip makes; ``step`` -1: in a loop from the last pile, as may be right."""
+    return walk(piles[::step], values[::step], slip, **changed)[1]
 
 
 def _averaging_key_by_key(slip: str, piles: Piles, values: Piles) -> np.ndarray:
@@ -81,8 +73,87 @@ def _averaging_key_by_key(slip: str, piles: Piles, values: Piles) -> np.ndarray:
     return walk(list(s[s > -np.inf, None]), list(v[s > -np.inf, None]), slip)[1]
 
 
-def _averaging_unguarded(slip: str, piles: Piles, values: Piles) -> np.ndarray:
-    return walk(piles, values, slip, guarded=False)[1]
+_BACKWARDS = partial(_averaging, step=-1)
+_UNGUARDED = partial(_averaging, guarded=False)
+_FROM_BELOW = partial(_averaging, start=-1e300)
+
+
+def _looped(
+    piles: Piles,
+    values: Piles,
+    alpha: Callable[..., Any] = lambda m, base, top, first: np.exp(m - base),
+    weights: Callable[..., Any] = lambda s, base, top: np.exp(s - base),
+    mix: Callable[..., Any] = lambda p, v: p @ v,
+) -> tuple[float, float, np.ndarray]:
+    """Return m, l_sum and the average of a loop with another alpha, other weights or another sum.
+
+    ``base`` is m_new, ``top`` the pile's own maximum, ``first`` the first pile's: 0 for -inf.
+    """
+    m, l_sum, o, first = -np.inf, 0.0, np.zeros(values[0].shape[1]), finite_max(piles[0].max())
+    for s, v in zip(piles, values, strict=True):
+        m_new, top = max(m, s.max()), finite_max(s.max())
+        base = finite_max(m_new)
+        shrink, p = alpha(m, base, top, first), weights(s, base, top)
+        m, l_sum, o = m_new, shrink * l_sum + p.sum(), shrink * o + mix(p, v)
+    return float(m), float(l_sum), o / np.float64(l_sum)
+
+
+# differences from the maximum that somebody takes for all below, and whether alpha's is one
+_LEAST = [(-x, too) for x in (*MOST_SCORES, 15.0, 25.0, 40.0, 100.0) for too in (False, True)]
+
+
+def _tells_what_is_cut_off(judge: Judge) -> Judge:
+    """Return a judge that tells a loop in which no difference is below some number.
+
+    What that adds is too little for a known mistake, which has to show in three digits.
+    """
+
+    def judged(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        finding = judge(case, observed, expected)
+        if finding is None or finding.property != "the values":
+            return finding
+        piles, *rest = case.args
+        values = rest[0] if rest else _no_values(piles)
+        for least, in_alpha in _LEAST:
+            lowest = least if in_alpha else -np.inf
+            m, l_sum, o = _looped(
+                piles,
+                values,
+                alpha=lambda m, base, *_, lowest=lowest: np.exp(max(m - base, lowest)),
+                weights=lambda s, base, _, least=least: np.exp(np.maximum(s - base, least)),
+            )
+            if judge(case, observed, o if rest else (m, l_sum)) is None:
+                says = (
+                    f"{finding.says} It is what comes out if a score {-least:g} and more below the "
+                    f"maximum counts as one {-least:g} below. exp makes small numbers by itself: "
+                    "cut no difference off."
+                )
+                return replace(finding, property="cuts no difference off", says=says)
+        return finding
+
+    return judged
+
+
+# of loops that are written in other ways: how to make them with `_looped`
+_OTHER_LOOPS = table(
+    ("alpha is measured against the pile's own maximum",
+     "alpha = exp(m - m_new) brings what is old to m_new, the larger of m and the pile's maximum: "
+     "against the pile's alone it grows where scores fall.",
+     {"alpha": lambda m, base, top, first: np.exp(m - top)},
+     {"alpha": lambda m, base, top, first: np.exp(m - top),
+      "weights": lambda s, base, top: np.exp(s - top)}),
+    ("alpha is measured against the first maximum",
+     "alpha = exp(m - m_new), and m is the maximum so far: end the loop with m = m_new.",
+     {"alpha": lambda m, base, top, first: np.exp(first - base) if np.isfinite(m) else 0.0}),
+)  # fmt: skip
+
+
+def _averages(
+    piles: Piles, values: Piles, weighed: Callable[[Piles], Any] = lambda piles: None
+) -> np.ndarray:
+    """Return the average of the piles' averages, each ``weighed``."""
+    each = [together([s], [v]) for s, v in zip(piles, values, strict=True)]
+    return np.asarray(np.average(each, axis=0, weights=weighed(piles)))
 
 
 def _guarded_at_the_first(piles: Piles, values: Piles) -> np.ndarray:
@@ -95,9 +166,18 @@ def _denominator(piles: Piles) -> State:
     return float(s.max()), float(np.exp(s - s.max()).sum())
 
 
+def _no_values(piles: Piles) -> Piles:
+    return [np.zeros((len(s), 1)) for s in piles]
+
+
 def _denominator_walk(piles: Piles, slip: str, **changed: Any) -> State:
-    m, _, l_sum, _ = walk(piles, [np.zeros((len(s), 1)) for s in piles], slip, **changed)[0][-1]
+    m, _, l_sum, _ = walk(piles, _no_values(piles), slip, **changed)[0][-1]
     return m, l_sum
+
+
+def _sum_from_first(piles: Piles, slip: str) -> State:
+    """Return what a slip makes where m begins as the first pile's maximum, and goes wrong later."""
+    return _denominator_walk(piles, slip, start=piles[0].max())
 
 
 def _with_right_m(piles: Piles, slip: str) -> State:
@@ -107,25 +187,19 @@ def _with_right_m(piles: Piles, slip: str) -> State:
     return m, l_sum * float(np.exp(other - m))
 
 
-def _sum_of_means(piles: Piles) -> State:
-    m, _ = _denominator(piles)
-    return m, float(sum(np.exp(s - m).mean() for s in piles))
+def _other_sum(sum_of: Callable[[Piles, float], Any]) -> Callable[[Piles], State]:
+    """Return a model with the right m and ``sum_of(piles, m)``."""
 
+    def model(piles: Piles) -> State:
+        m, _ = _denominator(piles)
+        return m, float(sum_of(piles, m))
 
-def _from_the_log(piles: Piles) -> State:
-    """Return what is left of the sum in a log-sum-exp."""
-    m, lse = _denominator(piles)[0], float(np.logaddexp.reduce(np.hstack(piles)))
-    return m, float(np.exp(lse - m))
+    return model
 
 
 def _smallest(piles: Piles) -> State:
     s = np.concatenate(piles)
     return float(s.min()), float(np.exp(s - s.min()).sum())
-
-
-def _last_pile_only(piles: Piles) -> State:
-    m, _ = _denominator(piles)
-    return m, float(np.exp(piles[-1] - m).sum())
 
 
 # so many piles that joining them shows in memory (beside what printing one takes), and so many that
@@ -222,6 +296,9 @@ def _denominator_cases(rng: Generator) -> list[Case]:
         # last: to tell a mistake from others on thousands of piles takes long
         Case(_SINGLE_NAME, (_SINGLE,)),
         *[Case(name, _many(rng, *how)[:1], counted=True) for name, how in _MANY.items()],
+        Case(
+            "thousands of scores of -1000 after a score of 0", ([np.zeros(1), np.full(4000, -1e3)],)
+        ),
     ]
 
 
@@ -230,96 +307,57 @@ def _judge_denominator(case: Case, observed: Observed, expected: State) -> Findi
     return judge_state(("m", "l_sum"), observed, expected, allowed)
 
 
+_DENOMINATOR_MISTAKES = Mistake.table(
+    ("l_sum is not rescaled",
+     "the old l_sum was measured against the old maximum: multiply it by exp(m - m_new) before you "
+     f"add the new pile. {ALPHA_IS_1}",
+     lambda piles: _denominator_walk(piles, "no_rescale_l")),
+    ("only the last pile is counted",
+     "add to what came before. If you do, then alpha is always 0: is the loop's m = m_new missing?",
+     _other_sum(lambda piles, m: np.exp(piles[-1] - m).sum())),
+    ("only the first pile is counted", "is the `return` inside the loop?",
+     lambda piles: _denominator(piles[:1])),
+    ("no maximum is subtracted",
+     "exp(score) is taken as it is. exp(1000) is too large for a float: subtract the maximum.",
+     _other_sum(lambda piles, m: np.exp(np.concatenate(piles)).sum())),
+    (INFINITE_AT_FIRST,
+     "m is still -inf there, so exp(s - m) is infinite: measure scores against m_new.",
+     _other_sum(lambda piles, m: np.inf)),
+    *((name, says, partial(_with_right_m, slip=slip))
+      for name, says, slip in STREAM_MISTAKES if name == NOT_THE_MAXIMUM),
+    ("the minimum is taken",
+     "every exponential would be 1 or more, and overflow: take the maximum.", _smallest),
+    ("the mean of a pile, not its sum",
+     "l_sum is the sum of all exponentials: .sum(), not .mean().",
+     _other_sum(lambda piles, m: sum(np.exp(s - m).mean() for s in piles))),
+    ("the log of the sum is kept",
+     "l_sum is made of a log-sum-exp: exp(lse - m). Where scores are large, the log of the sum is "
+     "less than the last digit of lse, and lost: keep the sum itself.",
+     _other_sum(lambda piles, m: np.exp(np.logaddexp.reduce(np.hstack(piles)) - m))),
+    (STARTS_LOW,
+     "m starts at a large negative number, and all scores here lie below it: start at -inf.",
+     *(partial(_denominator_walk, slip="right", start=low)
+       for low in (-1e30, float(np.finfo(np.float32).min)))),
+    ("lse in place of l_sum", "this is m + ln(l_sum), the log-sum-exp: return the sum itself.",
+     _other_sum(lambda piles, m: np.logaddexp.reduce(np.hstack(piles)))),
+    ("the two values are exchanged", "return m first, then l_sum.",
+     lambda piles: _denominator(piles)[::-1]),
+    *((name, says, partial(_denominator_walk, slip=slip)) for name, says, slip in STREAM_MISTAKES),
+    *((name, says, partial(_sum_from_first, slip=slip))
+      for name, says, slip in STREAM_MISTAKES if name == NOT_THE_MAXIMUM),
+    *((name, says, lambda piles, how=how: _looped(piles, _no_values(piles), **how)[:2])
+      for name, says, how in _OTHER_LOOPS),
+)  # fmt: skip
+
+
 STREAM_DENOMINATOR = Exercise.of(
     "3.2",
     cases=_denominator_cases,
     truth=_denominator,
-    judge=_pile_by_pile(_judge_denominator),
+    judge=_pile_by_pile(_tells_what_is_cut_off(_judge_denominator)),
     run=_run_piles,
     without_torch=True,
-    mistakes=(
-        Mistake(
-            "l_sum is not rescaled",
-            "the old l_sum was measured against the old maximum: multiply it by exp(m - m_new) "
-            f"before you add the new pile. {ALPHA_IS_1}",
-            lambda piles: _denominator_walk(piles, "no_rescale_l"),
-        ),
-        Mistake(
-            "only the last pile is counted",
-            "add to what came before. If you do, then alpha is always 0: is the loop's m = m_new "
-            "missing?",
-            _last_pile_only,
-        ),
-        Mistake(
-            "only the first pile is counted",
-            "is the `return` inside the loop?",
-            lambda piles: _denominator(piles[:1]),
-        ),
-        Mistake(
-            "no maximum is subtracted",
-            "exp(score) is taken as it is. exp(1000) is too large for a float: subtract the "
-            "maximum.",
-            lambda piles: (_denominator(piles)[0], float(np.exp(np.concatenate(piles)).sum())),
-        ),
-        Mistake(
-            "exp(+inf) in the first pile",
-            "m is still -inf there, so exp(s - m) is infinite: measure scores against m_new.",
-            lambda piles: (_denominator(piles)[0], np.inf),
-        ),
-        *[
-            Mistake(name, says, lambda piles, slip=slip: _with_right_m(piles, slip))
-            for name, says, slip in STREAM_MISTAKES
-            if name == NOT_THE_MAXIMUM
-        ],
-        Mistake(
-            "the minimum is taken",
-            "every exponential would be 1 or more, and overflow: take the maximum.",
-            _smallest,
-        ),
-        Mistake(
-            "the mean of a pile, not its sum",
-            "l_sum is the sum of all exponentials: .sum(), not .mean().",
-            _sum_of_means,
-        ),
-        Mistake(
-            "the log of the sum is kept",
-            "l_sum is made of a log-sum-exp: exp(lse - m). Where scores are large, the log of the "
-            "sum is less than the last digit of lse, and lost: keep the sum itself.",
-            _from_the_log,
-        ),
-        *(
-            Mistake(
-                STARTS_LOW,
-                "m starts at a large negative number, and all scores here lie below it: start at "
-                "-inf.",
-                partial(_denominator_walk, slip="right", start=low),
-            )
-            for low in (-1e30, float(np.finfo(np.float32).min))
-        ),
-        Mistake(
-            "lse in place of l_sum",
-            "this is m + ln(l_sum), the log-sum-exp: return the sum itself.",
-            lambda piles: (_denominator(piles)[0], float(np.logaddexp.reduce(np.hstack(piles)))),
-        ),
-        Mistake(
-            "the two values are exchanged",
-            "return m first, then l_sum.",
-            lambda piles: _denominator(piles)[::-1],
-        ),
-        *[
-            Mistake(name, says, partial(_denominator_walk, slip=slip))
-            for name, says, slip in STREAM_MISTAKES
-        ],
-        *[  # m begins as the first pile's maximum, and goes wrong later
-            Mistake(
-                name,
-                says,
-                lambda piles, slip=slip: _denominator_walk(piles, slip, start=piles[0].max()),
-            )
-            for name, says, slip in STREAM_MISTAKES
-            if name == NOT_THE_MAXIMUM
-        ],
-    ),
+    mistakes=_DENOMINATOR_MISTAKES,
 )
 
 
@@ -408,77 +446,62 @@ def _average_cases(rng: Generator) -> list[Case]:
     ]
 
 
+_AVERAGE_MISTAKES = Mistake.table(
+    ("only the last pile is counted",
+     "add to what came before. If you do: is the loop's m = m_new missing, so that alpha is always "
+     "0? Or is the new pile multiplied by alpha as well?",
+     lambda piles, values: together(piles[-1:], values[-1:])),
+    ("a pile without keys gives NaN",
+     "the first pile may have no key, and so may the second: as long as no key was seen, subtract "
+     "0 instead of m_new.",
+     _guarded_at_the_first),
+    *((name, says, partial(averaging, slip))
+      for averaging in (_averaging, _BACKWARDS, _averaging_key_by_key, _UNGUARDED)
+      for name, says, slip in STREAM_MISTAKES
+      if averaging is not _BACKWARDS or name in _EITHER_WAY),
+    *((name, says, partial(_FROM_BELOW, slip))
+      for name, says, slip in STREAM_MISTAKES if name == NOT_THE_MAXIMUM),
+    ("masked keys count as score 0",
+     "a score of -inf has weight 0, and exp(0) is 1: leave -inf as it is.",
+     partial(_filled, fill=0.0)),
+    ("a masked score is not -inf",
+     "a masked key gets a number in place of -inf. Real scores may lie below every such number: "
+     "leave -inf as it is.",
+     *(partial(_filled, fill=fill) for fill in (-100.0, -1000.0, -1e4, -1e5, -1e6, -1e9))),
+    ("m stays 0 after a pile without keys",
+     "as long as no key was seen, subtract 0 in place of m_new, but keep m = -inf: where all "
+     "scores are very negative, a maximum of 0 leaves no weight.",
+     _zero_after_no_keys),
+    ("the mean of the piles' averages",
+     "each pile gets the same say, however small its scores are. Piles must be weighed against "
+     "each other.",
+     _averages),
+    ("piles are weighed by how many scores they have",
+     "a pile of small scores says little, however many they are: its weight is its l_sum, brought "
+     "to the same maximum as the others'.",
+     partial(_averages, weighed=lambda piles: [len(s) for s in piles])),
+    ("every weight meets every value",
+     "a value is multiplied by its own weight alone: p @ v adds the products up. np.outer, or "
+     "p.sum() times the sum of the values, pairs each weight with all values.",
+     lambda piles, values: _looped(
+         piles, values, mix=lambda p, v: np.outer(p, v.sum(axis=0)).sum(axis=0))[2],
+     lambda piles, values: _looped(piles, values, mix=lambda p, v: p.sum() * v.mean(axis=0))[2]),
+    ("only the first pile is counted", "is the `return` inside the loop?",
+     lambda piles, values: together(piles[:1], values[:1])),
+    # the rest of what the order of the piles makes another thing of
+    *((name, says, partial(_BACKWARDS, slip)) for name, says, slip in STREAM_MISTAKES
+      if name not in _EITHER_WAY and order_matters(SLIPS[slip])),
+    *((name, says, lambda piles, values, how=how: _looped(piles, values, **how)[2])
+      for name, says, how in _OTHER_LOOPS),
+)  # fmt: skip
+
+
 STREAM_AVERAGE = Exercise.of(
     "3.3",
     cases=_average_cases,
     truth=together,
-    judge=_pile_by_pile(_judge_average),
+    judge=_pile_by_pile(_tells_what_is_cut_off(_judge_average)),
     run=_run_piles,
     without_torch=True,
-    mistakes=(
-        Mistake(
-            "only the last pile is counted",
-            "add to what came before. If you do: is the loop's m = m_new missing, so that alpha is "
-            "always 0? Or is the new pile multiplied by alpha as well?",
-            lambda piles, values: together(piles[-1:], values[-1:]),
-        ),
-        Mistake(
-            "a pile without keys gives NaN",
-            "the first pile may have no key, and so may the second: as long as no key was seen, "
-            "subtract 0 instead of m_new.",
-            _guarded_at_the_first,
-        ),
-        *[
-            Mistake(name, says, partial(averaging, slip))
-            for averaging in (
-                _averaging,
-                _averaging_backwards,
-                _averaging_key_by_key,
-                _averaging_unguarded,
-            )
-            for name, says, slip in STREAM_MISTAKES
-            if averaging is not _averaging_backwards or name in _EITHER_WAY
-        ],
-        *[  # m begins far below all scores, as a right loop's may
-            Mistake(name, says, partial(_averaging_from_below, slip))
-            for name, says, slip in STREAM_MISTAKES
-            if name == NOT_THE_MAXIMUM
-        ],
-        Mistake(
-            "masked keys count as score 0",
-            "a score of -inf has weight 0, and exp(0) is 1: leave -inf as it is.",
-            lambda piles, values: together([np.where(np.isneginf(s), 0, s) for s in piles], values),
-        ),
-        *(
-            Mistake(
-                "a masked score is not -inf",
-                "a masked key gets a number in place of -inf. Real scores may lie below every such "
-                "number: leave -inf as it is.",
-                partial(_filled, fill=fill),
-            )
-            for fill in (-100.0, -1000.0, -1e4, -1e5, -1e6, -1e9)
-        ),
-        Mistake(
-            "m stays 0 after a pile without keys",
-            "as long as no key was seen, subtract 0 in place of m_new, but keep m = -inf: where "
-            "all scores are very negative, a maximum of 0 leaves no weight.",
-            _zero_after_no_keys,
-        ),
-        Mistake(
-            "the mean of the piles' averages",
-            "each pile gets the same say, however small its scores are. Piles must be weighed "
-            "against each other.",
-            _mean_of_averages,
-        ),
-        Mistake(
-            "only the first pile is counted",
-            "is the `return` inside the loop?",
-            lambda piles, values: together(piles[:1], values[:1]),
-        ),
-        *[  # the rest of what the order of the piles makes another thing of
-            Mistake(name, says, partial(_averaging_backwards, slip))
-            for name, says, slip in STREAM_MISTAKES
-            if name not in _EITHER_WAY and order_matters(SLIPS[slip])
-        ],
-    ),
+    mistakes=_AVERAGE_MISTAKES,
 )

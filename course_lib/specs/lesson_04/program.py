@@ -329,10 +329,13 @@ def _loads(memory: FlatMemory, once: dict[str, int], t_q: int) -> TrafficBars:
     )
 
 
-def _strided(strides: Callable[..., tuple[int, ...]]) -> Callable[..., np.ndarray]:
+def _strided(
+    strides: Callable[..., tuple[int, ...]], of_heads: bool = False
+) -> Callable[..., np.ndarray]:
     """Return a model that reads q, k, v and stores o at other row strides than theirs.
 
     ``strides`` gets head_dim and the true strides of q, k, v and o; it returns the four in use.
+    ``of_heads``: these are the strides from head to head.
     """
 
     def model(q: Any, k: Any, v: Any, layout: str, block_q: int, **_tiles: int) -> np.ndarray:
@@ -342,20 +345,24 @@ def _strided(strides: Callable[..., tuple[int, ...]]) -> Callable[..., np.ndarra
         steps = [(x[0].size, x.shape[2]) for x in laid]  # from head to head, from row to row
         if how.rows_first:
             steps = [(row, head) for head, row in steps]
-        used = strides(d, *(row for _, row in steps))
+        theirs = strides(d, *(step[not of_heads] for step in steps))
+        used = [
+            (other, row) if of_heads else (head, other)
+            for other, (head, row) in zip(theirs, steps, strict=True)
+        ]
 
-        def at(which: int, n: int, row: int) -> np.ndarray:
-            head = steps[which][0] * np.arange(heads)[:, None, None]
-            return head + row * np.arange(n)[:, None] + np.arange(d)
+        def at(step: tuple[int, int], n: int) -> np.ndarray:
+            head = step[0] * np.arange(heads)[:, None, None]
+            return head + step[1] * np.arange(n)[:, None] + np.arange(d)
 
-        q, k, v = (laid[i].ravel()[at(i, x.shape[1], used[i])] for i, x in enumerate((q, k, v)))
-        o, stored = np.full(laid[3].size, np.nan), at(3, n_q, used[3])
+        q, k, v = (laid[i].ravel()[at(used[i], x.shape[1])] for i, x in enumerate((q, k, v)))
+        o, stored = np.full(laid[3].size, np.nan), at(used[3], n_q)
         answer = attention_float64(q, k, v)[0]
         for start in reversed(range(0, n_q, block_q)):  # as programs run: the first one wins
             for head in reversed(range(heads)):
                 rows = slice(start, start + block_q)
                 o[stored[head, rows]] = answer[head, rows]
-        return o[at(3, n_q, steps[3][1])]
+        return o[at(steps[3], n_q)]
 
     return model
 
@@ -393,6 +400,24 @@ _STRIDES = (
         _strided(lambda d, q, k, v, o: (q, max(k, v), v, o)),
         _strided(lambda d, q, k, v, o: (q, k, min(k, v), o)),
         _strided(lambda d, q, k, v, o: (q, min(k, v), v, o)),
+    ),
+    *Mistake.ways(
+        "the head stride of another tensor",
+        "each of q, k, v and o has a stride of its own: q_head, k_head, v_head, o_head.",
+        *(
+            _strided(strides, of_heads=True)
+            for strides in (
+                lambda d, q, k, v, o: (q, q, q, q),
+                lambda d, q, k, v, o: (q, q, v, o),
+                lambda d, q, k, v, o: (q, k, q, o),
+                lambda d, q, k, v, o: (q, q, q, o),
+                lambda d, q, k, v, o: (q, k, k, o),
+                lambda d, q, k, v, o: (q, v, v, o),
+                lambda d, q, k, v, o: (k, k, v, o),
+                lambda d, q, k, v, o: (q, k, v, q),
+                lambda d, q, k, v, o: (q, k, v, k),
+            )
+        ),
     ),
 )
 

@@ -176,18 +176,20 @@ def _window_model(
     *,
     future: Callable[[int], int] = lambda window: 0,
     from_start: bool = False,
+    from_key_0: bool = False,
     share: Callable[[int, int, int], int] = lambda head, heads, kv_heads: head * kv_heads // heads,
 ) -> Callable[..., np.ndarray]:
     """Return windowed attention with a mistake in the window or in the sharing of heads.
 
-    ``future``: window -> how many keys after its own a query sees; ``share``: (head, number of
-    query heads, of key heads) -> key head.
+    ``future``: window -> how many keys after its own a query sees; ``from_key_0``: it is the first
+    keys that all see; ``share``: (head, number of query heads, of key heads) -> key head.
     """
 
     def model(q: Any, k: Any, v: Any, window: int, **_tiles: int) -> np.ndarray:
         n_q, n_k = q.shape[1], k.shape[1]
         back = np.arange(n_q)[:, None] + (0 if from_start else n_k - n_q) - np.arange(n_k)
-        allowed = (back >= -future(window)) & (back < window + change)
+        near = np.arange(n_k) < window if from_key_0 else back < window + change
+        allowed = (back >= -future(window)) & near
         kv_head = [share(head, len(q), len(k)) for head in range(len(q))]
         return attention_float64(q, k[kv_head], v[kv_head], allowed=allowed)[0]
 
@@ -200,6 +202,7 @@ def _window_walk(
     guarded: bool = True,
     l_guarded: bool | None = None,
     longer: int = 0,
+    from_key_0: bool = False,
     begin: int = 0,
     end: Callable[[int, int], int] = lambda last, block_k: last + 1,
 ) -> Callable[..., np.ndarray]:
@@ -216,6 +219,8 @@ def _window_walk(
         q, k, v = slip.inputs_read(q, k, v, block_k)
         k, v = (np.repeat(x, heads // len(k), axis=0) for x in (k, v))
         hidden, out = ~sliding_window(window + longer).dense(n_q, n_k), np.zeros((heads, n_q, d))
+        if from_key_0:
+            hidden = np.arange(n_k) > np.minimum(window - 1, np.arange(n_k - n_q, n_k)[:, None])
         for head, start in np.ndindex(heads, -(-n_q // block_q)):
             rows = np.arange(n_q)[start * block_q :][:block_q]
             at = rows + n_k - n_q
@@ -244,6 +249,11 @@ _WINDOW_MISTAKES = Mistake.table(
      _window_model(1), _window_walk(longer=1)),
     ("the window is one key too short", "the query's own key counts as one of the window.",
      _window_model(-1)),
+    ("the window begins at key 0",
+     "each query has a window of its own, which ends with its own key: compare how far back a key "
+     "lies with window, not its number.",
+     _window_model(from_key_0=True),
+     *(_window_walk(from_key_0=True, **guards) for guards in _GUARDS)),
     ("the window looks into the future",
      "causal comes first: no key after the query's own position.",
      _window_model(future=lambda window: window - 1)),

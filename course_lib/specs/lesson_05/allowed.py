@@ -27,6 +27,7 @@ from course_lib.judging.load_map import Cut
 from course_lib.judging.other_statistics import OTHER_STATISTICS, Statistic
 from course_lib.judging.spec import REMAINDER, STORED, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
+from course_lib.specs.lesson_05.softmax import in_block
 
 
 def _allowed(x: Any, *, limit: float, block_rows: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -155,11 +156,21 @@ def _one_top(x: Any, *, limit: float, block_rows: int) -> tuple[np.ndarray, np.n
     return kept, np.repeat(np.maximum.reduceat(top, starts), block_rows)[: len(top)]
 
 
-def _along_axis_0(x: Any, *, limit: float, block_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return kept and each tile's maxima by columns, as many as it has rows."""
+def _along_axis_0(
+    x: Any, *, limit: float, block_rows: int, at_columns: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return kept and each tile's maxima by columns, as many as it has rows.
+
+    ``at_columns``: stored at the numbers of columns, so that the last program's stay.
+    """
     kept, _ = _allowed(x, limit=limit)
-    tiles = [_filled_up(kept[at : at + block_rows]) for at in range(0, len(kept), block_rows)]
-    return kept, np.concatenate([tile.max(axis=0)[: len(tile)] for tile in tiles])
+    tiles = [
+        in_block(kept[at : at + block_rows], -np.inf) for at in range(0, len(kept), block_rows)
+    ]
+    if at_columns:
+        maxima = tiles[-1].max(axis=0)[: len(kept)]
+        return kept, np.concatenate([maxima, np.full(len(kept) - len(maxima), np.nan)])
+    return kept, np.concatenate([np.resize(tile.max(axis=0), len(tile)) for tile in tiles])
 
 
 def _times_infinity(x: Any, *, limit: float, add: bool, **_rest: Any) -> Any:
@@ -170,25 +181,65 @@ def _times_infinity(x: Any, *, limit: float, add: bool, **_rest: Any) -> Any:
     return kept, kept.max(axis=1)
 
 
-def _past_the_row(kept: np.ndarray, fill: float) -> np.ndarray:
-    """Return each row's maximum if places past its end hold ``fill``."""
-    n = kept.shape[1]
-    top = kept.max(axis=1)
-    return np.asarray(np.maximum(top, fill) if 1 << (n - 1).bit_length() > n else top)
-
-
-def _filled_up(kept: np.ndarray) -> np.ndarray:
-    """Return a tile with -inf in the places past the ends of its rows."""
-    n = kept.shape[1]
-    width = (1 << (n - 1).bit_length()) - n
-    return np.pad(kept, ((0, 0), (0, width)), constant_values=-np.inf)
-
-
 _TOPS: tuple[Callable[[Statistic, np.ndarray, np.ndarray], np.ndarray], ...] = (
     lambda statistic, kept, x: statistic(kept),
     lambda statistic, kept, x: statistic(x),
-    lambda statistic, kept, x: statistic(_filled_up(kept)),
+    lambda statistic, kept, x: statistic(in_block(kept, -np.inf)),
 )
+
+_MISTAKES = Mistake.table(
+    ("what is allowed is -inf",
+     "tl.where(condition, a, b) takes a where the condition holds: is it the wrong way round? Or "
+     "does the mask of the load let nothing in?",
+     partial(_other, allows=np.greater)),
+    ("nothing is hidden",
+     "The tile goes into `kept` as it was loaded: tl.where is to hide what is above the limit.",
+     partial(_other, allows=lambda x, limit: x == x)),
+    ("the size of a score is compared, not the score",
+     "A score far below 0 is below the limit, too: no tl.abs.",
+     partial(_other, allows=lambda x, limit: np.abs(x) <= limit)),
+    ("the limit itself is hidden", "A score that equals the limit is allowed: <=, not <.",
+     partial(_other, allows=np.less)),
+    ("a hidden score is 0",
+     "A score of 0 is a score like any other, and in a row of negative scores it is the largest. A "
+     "hidden score is -inf.",
+     partial(_other, hidden=0.0)),
+    ("a hidden score is a large negative number", "It is no -inf: a real score can lie below it.",
+     *(partial(_other, hidden=-low) for _, low in LOW_NUMBERS),
+     *(partial(_other, top=lambda kept, x, low=low: in_block(kept, -low).max(axis=1))
+       for _, low in LOW_NUMBERS)),
+    ("clipped, not hidden",
+     "Scores above the limit became the limit. They are to be left out: -inf.",
+     lambda x, *, limit, **_: _other(x, limit=limit, hidden=limit)),
+    ("the maximum counts hidden scores",
+     "Each row's maximum is that of all scores. Take it of the tile that tl.where gave.",
+     partial(_other, top=lambda kept, x: x.max(axis=1))),
+    ("the maximum runs along axis 0",
+     "tl.max(tile, 0) is one number for each column. Along axis 1 there is one for each row.",
+     partial(_other, top=lambda kept, x: np.resize(kept.max(axis=0), len(kept))),
+     _along_axis_0, partial(_along_axis_0, at_columns=True)),
+    ("rows and columns are exchanged in the addresses",
+     "from one row to the next it is n_cols numbers, and 1 from one column to the next.",
+     partial(_other, top=lambda kept, x: kept.reshape(kept.shape[::-1]).max(axis=0))),
+    ("0 times infinity is NaN",
+     "A mask that multiplies -inf makes NaN wherever it is 0: choose with tl.where.",
+     *(partial(_times_infinity, add=add) for add in (True, False))),
+    ("one maximum for the whole tile",
+     "tl.max(tile) is one number for all rows: tl.max(tile, 1) has one for each.",
+     _one_top),
+    ("masked means score zero",
+     "The places past the end of a row entered the maximum with score 0. Load them as -inf.",
+     partial(_other, top=lambda kept, x: in_block(kept, 0.0).max(axis=1))),
+    ("a maximum below 0 counts as 0",
+     "The maximum is never below 0, but the scores of a row can be.",
+     partial(_other, top=lambda kept, x: np.maximum(kept.max(axis=1), 0))),
+    *((name, says, partial(_other, top=partial(top, statistic)))
+      for name, says, statistic in OTHER_STATISTICS for top in _TOPS),
+    ("every program works on the first rows",
+     "The rows do not depend on tl.program_id(0): use `at`, which does.",
+     _first_tile),
+)  # fmt: skip
+
 
 ALLOWED_SCORES = Exercise.of(
     "5.5",
@@ -203,90 +254,5 @@ ALLOWED_SCORES = Exercise.of(
     ),
     kind="kernel",
     cuts=_cuts,
-    mistakes=(
-        Mistake(
-            "what is allowed is -inf",
-            "tl.where(condition, a, b) takes a where the condition holds: is it the wrong way "
-            "round? Or does the mask of the load let nothing in?",
-            partial(_other, allows=np.greater),
-        ),
-        Mistake(
-            "nothing is hidden",
-            "The tile goes into `kept` as it was loaded: tl.where is to hide what is above the "
-            "limit.",
-            partial(_other, allows=lambda x, limit: x == x),
-        ),
-        Mistake(
-            "the size of a score is compared, not the score",
-            "A score far below 0 is below the limit, too: no tl.abs.",
-            partial(_other, allows=lambda x, limit: np.abs(x) <= limit),
-        ),
-        Mistake(
-            "the limit itself is hidden",
-            "A score that equals the limit is allowed: <=, not <.",
-            partial(_other, allows=np.less),
-        ),
-        Mistake(
-            "a hidden score is 0",
-            "A score of 0 is a score like any other, and in a row of negative scores it is the "
-            "largest. A hidden score is -inf.",
-            partial(_other, hidden=0.0),
-        ),
-        *Mistake.ways(
-            "a hidden score is a large negative number",
-            "It is no -inf: a real score can lie below it.",
-            *(partial(_other, hidden=-low) for _, low in LOW_NUMBERS),
-            *(
-                partial(_other, top=lambda kept, x, low=low: _past_the_row(kept, -low))
-                for _, low in LOW_NUMBERS
-            ),
-        ),
-        Mistake(
-            "clipped, not hidden",
-            "Scores above the limit became the limit. They are to be left out: -inf.",
-            lambda x, *, limit, **_: _other(x, limit=limit, hidden=limit),
-        ),
-        Mistake(
-            "the maximum counts hidden scores",
-            "Each row's maximum is that of all scores. Take it of the tile that tl.where gave.",
-            partial(_other, top=lambda kept, x: x.max(axis=1)),
-        ),
-        *Mistake.ways(
-            "the maximum runs along axis 0",
-            "tl.max(tile, 0) is one number for each column. Along axis 1 there is one for each "
-            "row.",
-            partial(_other, top=lambda kept, x: np.resize(kept.max(axis=0), len(kept))),
-            _along_axis_0,
-        ),
-        *Mistake.ways(
-            "0 times infinity is NaN",
-            "A mask that multiplies -inf makes NaN wherever it is 0: choose with tl.where.",
-            *(partial(_times_infinity, add=add) for add in (True, False)),
-        ),
-        Mistake(
-            "one maximum for the whole tile",
-            "tl.max(tile) is one number for all rows: tl.max(tile, 1) has one for each.",
-            _one_top,
-        ),
-        Mistake(
-            "masked means score zero",
-            "The places past the end of a row entered the maximum with score 0. Load them as -inf.",
-            partial(_other, top=lambda kept, x: _past_the_row(kept, 0.0)),
-        ),
-        Mistake(
-            "a maximum below 0 counts as 0",
-            "The maximum is never below 0, but the scores of a row can be.",
-            partial(_other, top=lambda kept, x: np.maximum(kept.max(axis=1), 0)),
-        ),
-        *(
-            Mistake(name, says, partial(_other, top=partial(top, statistic)))
-            for name, says, statistic in OTHER_STATISTICS
-            for top in _TOPS
-        ),
-        Mistake(
-            "every program works on the first rows",
-            "The rows do not depend on tl.program_id(0): use `at`, which does.",
-            _first_tile,
-        ),
-    ),
+    mistakes=_MISTAKES,
 )

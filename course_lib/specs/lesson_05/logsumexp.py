@@ -1,7 +1,4 @@
-"""Exercise 5.4: the log-sum-exp of a row of any length.
-
-Longer than 400 lines because every way to keep notes and what goes wrong with it stand together.
-"""
+"""Exercise 5.4: the log-sum-exp of a row of any length."""
 
 from __future__ import annotations
 
@@ -31,6 +28,7 @@ from course_lib.judging.misconceptions import (
     SAYS,
     STARTS_LOW,
     STARTS_LOW_SLIPS,
+    ZERO_AT_LEAST,
     order_matters,
 )
 from course_lib.judging.spec import Case, Exercise, Mistake
@@ -100,13 +98,11 @@ def _once(case: Case) -> Least:
 
 
 def _long(
-    name: str,
-    says: str,
     *slips: str,
     base: float = math.e,
     end: Callable[[int, int], int] = lambda n, block: n,
     lanes: bool = False,
-) -> tuple[Mistake, ...]:
+) -> list[Callable[..., Any]]:
     """Return log-sum-exps in a loop, in float32, with slips, another base or end (n, block).
 
     ``lanes``: each lane of a block has notes of its own, which are put together rightly.
@@ -119,15 +115,20 @@ def _long(
         if not lanes:
             return stream(loop, s, nothing, block, guarded=False not in loop.guards)[1]
         fill = loop.fill if loop.past_end else -np.inf
-        s = np.pad(s, ((0, 0), (0, -s.shape[1] % block)), constant_values=fill)
-        of_lanes = s.reshape(len(s), -1, block).swapaxes(1, 2).reshape(len(s) * block, -1)
+        of_lanes = _lanes(s, block, fill).swapaxes(1, 2).reshape(len(s) * block, -1)
         nothing = np.zeros((of_lanes.shape[1], 0))
         lse = stream(loop, of_lanes, nothing, 1, guarded=False not in loop.guards)[1]
         return np.asarray(np.logaddexp.reduce(lse.reshape(-1, block), axis=1))
 
     loops = [SLIPS[slip] for slip in slips or ("right",)]
     turned = [replace(loop, backwards=True) for loop in loops if slips and order_matters(loop)]
-    return Mistake.ways(name, says, *(partial(logsumexp, loop) for loop in loops + turned))
+    return [partial(logsumexp, loop) for loop in loops + turned]
+
+
+def _lanes(s: np.ndarray, block: int, fill: float = -np.inf) -> np.ndarray:
+    """Return rows as what each lane of a block meets in each step, (rows, steps, block)."""
+    s = np.pad(s, ((0, 0), (0, -s.shape[1] % block)), constant_values=fill)
+    return s.reshape(len(s), -1, block)
 
 
 def _one_more(x: Any, *, block: int = 64) -> np.ndarray:
@@ -148,19 +149,18 @@ def _first_block_again(x: Any, *, block: int = 64) -> np.ndarray:
 
 
 _OF_LANES = (
-    ("the new block is rescaled as well", "rescale_all"),
-    ("the new block is rescaled as well", "rescale_new"),
+    ("the new block is rescaled as well", "rescale_all", "rescale_new"),
     ("each block uses its own maximum", "own_max"),
     ("m forgets the earlier blocks", "latest_max"),
     ("l_sum is not rescaled", "no_rescale_l"),
-    *(("no maximum is subtracted", slip) for slip in NO_MAXIMUM_SLIPS),
+    ("no maximum is subtracted", *NO_MAXIMUM_SLIPS),
     ("alpha is inverted", "inverse"),
     (NOT_THE_MAXIMUM, "first_max"),
-    ("a maximum below 0 counts as 0", "start_zero"),
-    *((STARTS_LOW, slip) for slip in STARTS_LOW_SLIPS),
-    *(("masked means a large negative score", f"fill_past_end_{low}") for low, _ in LOW_NUMBERS),
+    (ZERO_AT_LEAST, "start_zero"),
+    (STARTS_LOW, *STARTS_LOW_SLIPS),
+    ("masked means a large negative score", *(f"fill_past_end_{low}" for low, _ in LOW_NUMBERS)),
     ("only the last block counts", "forget_l"),
-    *(("2 in place of e", slip) for slip in BASES_SLIPS),
+    ("2 in place of e", *BASES_SLIPS),
 )
 
 
@@ -189,6 +189,20 @@ def _joined(
     return join
 
 
+_JOINS: tuple[tuple[str, Join], ...] = (
+    ("the logarithm is missing", _joined(log=lambda total: total)),
+    ("the logarithm has base 2", _joined(log=np.log2)),
+    ("2 in place of e", _joined(exp_of_old=np.exp2)),
+    ("2 in place of e", _joined(exp_of_new=np.exp2)),
+    ("the sum is missing", lambda so_far, own, top: np.maximum(so_far, own)),
+    ("the sum is missing", lambda so_far, own, top: _joined()(so_far, top, top)),
+    ("the maximum is missing", lambda so_far, own, top: _joined()(so_far, own - top, top)),
+    ("only the last block counts", lambda so_far, own, top: own),
+    (
+        "the logarithms are added",
+        lambda so_far, own, top: own + np.where(np.isneginf(so_far), 0, so_far),
+    ),
+)
 _ONE_NOTE = (
     "Of the log-sum-exp so far, a, and a block's, b, the next is log(exp(a) + exp(b)): the larger "
     "of the two, m, plus log(exp(a - m) + exp(b - m))."
@@ -201,30 +215,138 @@ def _empty_block_first(x: Any, *, block: int = 64) -> np.ndarray:
     return lse if x.shape[1] % block else np.full_like(lse, np.nan)
 
 
-def _lanes_joined(by: Callable[..., np.ndarray], x: Any, *, block: int = 64) -> np.ndarray:
+def _lanes_joined(
+    by: Callable[..., np.ndarray], x: Any, *, block: int = 64, weighed: bool = True
+) -> np.ndarray:
     """Return what notes of the lanes make that are measured against another number in the end.
 
-    Those of a lane without a score are -3.4e38 and 0.
+    Those of a lane without a score are -3.4e38 and 0. If not ``weighed``, they are added as they
+    are, each against its own maximum.
     """
-    x = as_float64(x)
-    s = np.pad(x, ((0, 0), (0, -x.shape[1] % block)), constant_values=-np.inf)
-    s = s.reshape(len(s), -1, block)
+    s = _lanes(as_float64(x), block)
     m = np.maximum(s.max(axis=1), -3.4e38).astype(np.float32)
     sums = np.exp(s - m[:, None]).sum(axis=1).astype(np.float32)
     top = by(m, axis=1)
     with np.errstate(all="ignore"):
-        return np.asarray(top + np.log((sums * np.exp(m - top[:, None])).sum(axis=1)))
+        shares = np.exp(m - top[:, None]) if weighed else 1.0
+        return np.asarray(top + np.log((sums * shares).sum(axis=1)))
 
 
-def _lanes_not_weighed(x: Any, *, block: int = 64) -> np.ndarray:
-    """Return what the sums of the lanes make that are added, each against its own maximum."""
-    x = as_float64(x)
-    s = np.pad(x, ((0, 0), (0, -x.shape[1] % block)), constant_values=-np.inf)
-    s = s.reshape(len(s), -1, block)
-    m = s.max(axis=1, keepdims=True)
-    with np.errstate(all="ignore"):
-        sums = np.exp(s - np.where(m == -np.inf, 0, m)).sum(axis=(1, 2))
-    return np.asarray(x.max(axis=1) + np.log(sums))
+_MISTAKES = Mistake.table(
+    ("l_sum is not rescaled",
+     "When a new maximum arrives, the old sum is measured against the old one: multiply it by "
+     f"alpha = exp(m - m_new). {ALPHA_IS_1}",
+     *_long("no_rescale_l")),
+    ("alpha is inverted",
+     "alpha is exp(m_new - m): the past grows where it should shrink. alpha = exp(m - m_new) "
+     "is never above 1.",
+     *_long("inverse")),
+    ("each block uses its own maximum",
+     "The exponentials of a block are measured against that block's maximum. Measure them "
+     "against m_new, the maximum so far.",
+     *_long("own_max")),
+    ("each block uses its own maximum",
+     "The sums of the blocks are measured against maxima of their own, and added as they are: "
+     "measure each against m_new, the maximum so far, and rescale what is old.",
+     *_long("own_max_no_rescale")),
+    ("m forgets the earlier blocks",
+     "The new maximum is that of the last block only. Where scores fall far, alpha overflows: "
+     "take the larger of it and m.",
+     *_long("latest_max")),
+    (ZERO_AT_LEAST,
+     "m starts at 0: near -150 every exp(s - 0) is 0. Start at -inf.",
+     *_long("start_zero")),
+    (STARTS_LOW,
+     "m starts at a large negative number, and real scores can lie below it: start at -inf.",
+     *_long(*STARTS_LOW_SLIPS)),
+    ("no maximum is subtracted",
+     "Without a maximum, exp overflows near +100 and vanishes near -150.",
+     *_long(*NO_MAXIMUM_SLIPS)),
+    (CLIPPED, SAYS[CLIPPED], *_long(*CLIPPED_SLIPS)),
+    (NOT_THE_MAXIMUM,
+     "Another number than the largest score so far is subtracted before exp: a mean, the "
+     "smallest score, or a maximum that never changes. exp overflows above 88.",
+     *_long(*NOT_THE_MAXIMUM_SLIPS, "mean_of_maxima")),
+    cut_off(_logsumexp),
+    ("masked means a large negative score",
+     "The empty places of the last block entered with a large negative score, but real scores "
+     "can lie below it. Load them as -inf.",
+     *_long(*(f"{fill}_{low}" for low, _ in LOW_NUMBERS for fill in ("fill", "fill_past_end")))),
+    ("masked means score zero",
+     "The empty places of the last block entered with score 0. Load them as -inf.",
+     *_long("zeros_past_end")),
+    ("the short last block is left out",
+     "The loop ends before the last, short block: range(0, n, BLOCK) reaches it.",
+     *_long(end=lambda n, block: n // block * block)),
+    ("only the first block counts",
+     "The loop must go on to the end of the row: range(0, n_cols, BLOCK).",
+     *_long(end=lambda n, block: block)),
+    ("the mean of the exponentials, not their sum",
+     "The sum is divided by the number of scores: log(sum(exp(x))) has no mean in it.",
+     lambda x, *, block=64: _logsumexp(x) - np.log(x.shape[1])),
+    ("1 is added to the sum",
+     "l_sum starts at 0, and the logarithm is of l_sum alone: the largest score is in the sum "
+     "already.",
+     _one_more),
+    ("the blocks' answers are averaged",
+     "Each block has a log-sum-exp of its own, and their mean is no log-sum-exp: keep m and "
+     "l_sum running.",
+     _mean_of_blocks),
+    ("every step reads the first block",
+     "The columns do not move with the loop: cols = start + tl.arange(0, BLOCK).",
+     _first_block_again),
+    ("lse in base 2", "The answer is a natural logarithm: do not divide by ln 2.",
+     *_long("lse_in_base_2")),
+    ("only the last block counts",
+     "l_sum is set anew in each block: add the block's sum to what was there.",
+     *_long("forget_l")),
+    ("the new block is rescaled as well",
+     "alpha brings the old sum to the new maximum; the new block is measured against it "
+     "already: l_sum * alpha + the block's sum.",
+     *_long("rescale_all")),
+    ("2 in place of e",
+     "tl.exp2 is a power of 2: use tl.exp and tl.log, or multiply the scores by log2(e) first "
+     "and the result by ln 2.",
+     *_long("lse_in_base_2", "lse_with_m_in_base_2", base=2.0)),
+    ("2 in place of e",
+     "One of the exponentials is a power of 2, the others of e: use tl.exp everywhere.",
+     *_long(*BASES_SLIPS)),
+    ("m + l_sum in the logarithm", "The answer is m + log(l_sum).", *_long("lse_of_m_and_l")),
+    ("the sum alone", "This is l_sum: the answer is m + log(l_sum).", *_long("lse_is_l")),
+    ("the sum is missing", "m is the largest score only: add log(l_sum).", *_long("lse_is_m")),
+    ("the logarithm is missing", "The answer is m + log(l_sum), not m + l_sum.",
+     *_long("lse_adds_l")),
+    ("the maximum is missing", "log(l_sum) is measured against m: add m at the end.",
+     *_long("lse_is_ln_l")),
+    ("the logarithm has base 2", "tl.log2 is the logarithm to base 2: use tl.log.",
+     *_long("lse_with_log2")),
+    ("m is never updated",
+     "The loop ends without m = m_new, so the next block sees the old maximum.",
+     *_long("keep_max")),
+    (ALL_NAN,
+     "Each entry of a block keeps notes of its own, and the m of one that has seen no score "
+     "yet is -inf: -inf - (-inf) is NaN. Let it start below all, at -3.4e38, without weight.",
+     *_long(lanes=True)),
+    *((name, "Each entry of a block keeps notes of its own: look at those.",
+       *_long(*slips, lanes=True)) for name, *slips in _OF_LANES),
+    *((name, _ONE_NOTE, partial(_in_log_space, join)) for name, join in _JOINS),
+    (NOT_THE_MAXIMUM,
+     "Each entry of a block keeps notes of its own. In the end all are measured against the "
+     "largest of their maxima.",
+     partial(_lanes_joined, np.min),
+     partial(_lanes_joined, np.mean),
+     partial(_lanes_joined, lambda m, axis: m[:, 0])),
+    ("l_sum is not rescaled",
+     "The entries of a block have sums that are measured against maxima of their own: multiply "
+     "each by exp(its maximum - m) before you add them.",
+     partial(_lanes_joined, np.max, weighed=False)),
+    # so late, since other things give NaN too
+    (ALL_NAN, SAYS[ALL_NAN], lambda x, *, block=64: np.full(len(x), np.nan)),
+    ("one block too many",
+     "Where n_cols is a multiple of block, a block without a score is met first: its m is "
+     "-inf, and -inf - (-inf) is NaN. There are n_cols / block blocks, rounded up.",
+     _empty_block_first),
+)  # fmt: skip
 
 
 LONG_LOGSUMEXP = Exercise.of(
@@ -238,225 +360,5 @@ LONG_LOGSUMEXP = Exercise.of(
     ),
     kind="kernel",
     cuts=lambda case: {"x": Cut((1, case.kwargs["block"]))},
-    mistakes=(
-        *_long(
-            "l_sum is not rescaled",
-            "When a new maximum arrives, the old sum is measured against the old one: multiply "
-            f"it by alpha = exp(m - m_new). {ALPHA_IS_1}",
-            "no_rescale_l",
-        ),
-        *_long(
-            "alpha is inverted",
-            "alpha is exp(m_new - m): the past grows where it should shrink. "
-            "alpha = exp(m - m_new) is never above 1.",
-            "inverse",
-        ),
-        *_long(
-            "each block uses its own maximum",
-            "The exponentials of a block are measured against that block's maximum. Measure "
-            "them against m_new, the maximum so far.",
-            "own_max",
-        ),
-        *_long(
-            "each block uses its own maximum",
-            "The sums of the blocks are measured against maxima of their own, and added as they "
-            "are: measure each against m_new, the maximum so far, and rescale what is old.",
-            "own_max_no_rescale",
-        ),
-        *_long(
-            "m forgets the earlier blocks",
-            "The new maximum is that of the last block only. Where scores fall far, alpha "
-            "overflows: take the larger of it and m.",
-            "latest_max",
-        ),
-        *_long(
-            "a maximum below 0 counts as 0",
-            "m starts at 0: near -150 every exp(s - 0) is 0. Start at -inf.",
-            "start_zero",
-        ),
-        *_long(
-            STARTS_LOW,
-            "m starts at a large negative number, and real scores can lie below it: start at -inf.",
-            *STARTS_LOW_SLIPS,
-        ),
-        *_long(
-            "no maximum is subtracted",
-            "Without a maximum, exp overflows near +100 and vanishes near -150.",
-            *NO_MAXIMUM_SLIPS,
-        ),
-        *_long(CLIPPED, SAYS[CLIPPED], *CLIPPED_SLIPS),
-        *_long(
-            NOT_THE_MAXIMUM,
-            "Another number than the largest score so far is subtracted before exp: a mean, "
-            "the smallest score, or a maximum that never changes. exp overflows above 88.",
-            *NOT_THE_MAXIMUM_SLIPS,
-            "mean_of_maxima",
-        ),
-        *cut_off(_logsumexp),
-        *_long(
-            "masked means a large negative score",
-            "The empty places of the last block entered with a large negative score, but real "
-            "scores can lie below it. Load them as -inf.",
-            *(f"{fill}_{low}" for low, _ in LOW_NUMBERS for fill in ("fill", "fill_past_end")),
-        ),
-        *_long(
-            "masked means score zero",
-            "The empty places of the last block entered with score 0. Load them as -inf.",
-            "zeros_past_end",
-        ),
-        *_long(
-            "the short last block is left out",
-            "The loop ends before the last, short block: range(0, n, BLOCK) reaches it.",
-            end=lambda n, block: n // block * block,
-        ),
-        *_long(
-            "only the first block counts",
-            "The loop must go on to the end of the row: range(0, n_cols, BLOCK).",
-            end=lambda n, block: block,
-        ),
-        Mistake(
-            "the mean of the exponentials, not their sum",
-            "The sum is divided by the number of scores: log(sum(exp(x))) has no mean in it.",
-            lambda x, *, block=64: _logsumexp(x) - np.log(x.shape[1]),
-        ),
-        Mistake(
-            "1 is added to the sum",
-            "l_sum starts at 0, and the logarithm is of l_sum alone: the largest score is in the "
-            "sum already.",
-            _one_more,
-        ),
-        Mistake(
-            "the blocks' answers are averaged",
-            "Each block has a log-sum-exp of its own, and their mean is no log-sum-exp: keep m and "
-            "l_sum running.",
-            _mean_of_blocks,
-        ),
-        Mistake(
-            "every step reads the first block",
-            "The columns do not move with the loop: cols = start + tl.arange(0, BLOCK).",
-            _first_block_again,
-        ),
-        *_long(
-            "lse in base 2",
-            "The answer is a natural logarithm: do not divide by ln 2.",
-            "lse_in_base_2",
-        ),
-        *_long(
-            "only the last block counts",
-            "l_sum is set anew in each block: add the block's sum to what was there.",
-            "forget_l",
-        ),
-        *_long(
-            "the new block is rescaled as well",
-            "alpha brings the old sum to the new maximum; the new block is measured against it "
-            "already: l_sum * alpha + the block's sum.",
-            "rescale_all",
-        ),
-        *_long(
-            "2 in place of e",
-            "tl.exp2 is a power of 2: use tl.exp and tl.log, or multiply the scores by "
-            "log2(e) first and the result by ln 2.",
-            "lse_in_base_2",
-            "lse_with_m_in_base_2",
-            base=2.0,
-        ),
-        *_long(
-            "2 in place of e",
-            "One of the exponentials is a power of 2, the others of e: use tl.exp everywhere.",
-            *BASES_SLIPS,
-        ),
-        *_long("m + l_sum in the logarithm", "The answer is m + log(l_sum).", "lse_of_m_and_l"),
-        *_long(
-            "the sum alone",
-            "This is l_sum: the answer is m + log(l_sum).",
-            "lse_is_l",
-        ),
-        *_long(
-            "the sum is missing",
-            "m is the largest score only: add log(l_sum).",
-            "lse_is_m",
-        ),
-        *_long(
-            "the logarithm is missing",
-            "The answer is m + log(l_sum), not m + l_sum.",
-            "lse_adds_l",
-        ),
-        *_long(
-            "the maximum is missing",
-            "log(l_sum) is measured against m: add m at the end.",
-            "lse_is_ln_l",
-        ),
-        *_long(
-            "the logarithm has base 2",
-            "tl.log2 is the logarithm to base 2: use tl.log.",
-            "lse_with_log2",
-        ),
-        *_long(
-            "m is never updated",
-            "The loop ends without m = m_new, so the next block sees the old maximum.",
-            "keep_max",
-        ),
-        *_long(
-            ALL_NAN,
-            "Each entry of a block keeps notes of its own, and the m of one that has seen no score "
-            "yet is -inf: -inf - (-inf) is NaN. Let it start below all, at -3.4e38, without "
-            "weight.",
-            lanes=True,
-        ),
-        *(
-            mistake
-            for name, slip in _OF_LANES
-            for mistake in _long(
-                name,
-                "Each entry of a block keeps notes of its own: look at those.",
-                slip,
-                lanes=True,
-            )
-        ),
-        *(
-            Mistake(name, _ONE_NOTE, partial(_in_log_space, join))
-            for name, join in (
-                ("the logarithm is missing", _joined(log=lambda total: total)),
-                ("the logarithm has base 2", _joined(log=np.log2)),
-                ("2 in place of e", _joined(exp_of_old=np.exp2)),
-                ("2 in place of e", _joined(exp_of_new=np.exp2)),
-                ("the sum is missing", lambda so_far, own, top: np.maximum(so_far, own)),
-                ("the sum is missing", lambda so_far, own, top: _joined()(so_far, top, top)),
-                (
-                    "the maximum is missing",
-                    lambda so_far, own, top: _joined()(so_far, own - top, top),
-                ),
-                ("only the last block counts", lambda so_far, own, top: own),
-                (
-                    "the logarithms are added",
-                    lambda so_far, own, top: own + np.where(np.isneginf(so_far), 0, so_far),
-                ),
-            )
-        ),
-        *Mistake.ways(
-            NOT_THE_MAXIMUM,
-            "Each entry of a block keeps notes of its own. In the end all are measured against the "
-            "largest of their maxima.",
-            partial(_lanes_joined, np.min),
-            partial(_lanes_joined, np.mean),
-            partial(_lanes_joined, lambda m, axis: m[:, 0]),
-        ),
-        Mistake(
-            "l_sum is not rescaled",
-            "The entries of a block have sums that are measured against maxima of their own: "
-            "multiply each by exp(its maximum - m) before you add them.",
-            _lanes_not_weighed,
-        ),
-        Mistake(  # so late, since other things give NaN too
-            ALL_NAN,
-            SAYS[ALL_NAN],
-            lambda x, *, block=64: np.full(len(x), np.nan),
-        ),
-        Mistake(
-            "one block too many",
-            "Where n_cols is a multiple of block, a block without a score is met first: its m is "
-            "-inf, and -inf - (-inf) is NaN. There are n_cols / block blocks, rounded up.",
-            _empty_block_first,
-        ),
-    ),
+    mistakes=_MISTAKES,
 )

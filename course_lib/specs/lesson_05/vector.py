@@ -14,64 +14,33 @@ from course_lib.judging.kernel_judge import float32_judge, in_turn, several_prog
 from course_lib.judging.least import Least, counted
 from course_lib.judging.load_map import Cut
 from course_lib.judging.picture import error_map
-from course_lib.judging.questions import question, wrong_answer
+from course_lib.judging.questions import question, wrong_answers
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 from course_lib.sandbox.inputs import is_tensor
 
-OFFSETS = question(
-    "5.1",
-    (32, 47, 12),
-    wrong=(
-        wrong_answer(
-            (2, 2, 1),
-            "a program is taken for a thread",
-            "Program 2 owns a block of 16 offsets, not the single offset 2.",
-        ),
-        wrong_answer(
-            (2, 47, 14),
-            "programs are dealt out like cards",
-            "Program 2 does not take every third offset: its 16 offsets are neighbours.",
-        ),
-        wrong_answer(
-            (2, 17, 16),
-            "the program number is added, not multiplied",
-            "The block starts at program_id * 16, not at program_id.",
-        ),
-        *(
-            wrong_answer(
-                answer,
-                "programs are counted from 1",
-                "The first program has number 0, so program 2 is the third one.",
-            )
-            for answer in ((16, 31, 16), (17, 32, 16))
-        ),
-        *(
-            wrong_answer(
-                answer,
-                "the mask is taken for a shorter block",
-                "tl.arange always gives 16 offsets. The mask switches some of them off; the last "
-                "offset is still the last of the block.",
-            )
-            for answer in ((32, 43, 12), (32, 44, 12), (32, 43, 11))
-        ),
-        wrong_answer(
-            (32, 48, 12),
-            "the end is counted in",
-            "tl.arange(0, 16) ends with 15: the last offset is 32 + 15.",
-        ),
-        wrong_answer(
-            (32, 47, 16),
-            "the mask is forgotten",
-            "The vector has 44 numbers: not all of the 16 offsets are below 44.",
-        ),
-        wrong_answer(
-            (32, 47, 13),
-            "the offset 44 is counted in",
-            "44 numbers have the offsets 0 to 43: the mask is offsets < 44.",
-        ),
-    ),
-)
+_WRONG_OFFSETS = wrong_answers(
+    ("a program is taken for a thread",
+     "Program 2 owns a block of 16 offsets, not the single offset 2.", (2, 2, 1)),
+    ("programs are dealt out like cards",
+     "Program 2 does not take every third offset: its 16 offsets are neighbours.", (2, 47, 14)),
+    ("the program number is added, not multiplied",
+     "The block starts at program_id * 16, not at program_id.", (2, 17, 16)),
+    ("programs are counted from 1",
+     "The first program has number 0, so program 2 is the third one.",
+     (16, 31, 16), (17, 32, 16)),
+    ("the mask is taken for a shorter block",
+     "tl.arange always gives 16 offsets. The mask switches some of them off; the last offset is "
+     "still the last of the block.",
+     (32, 43, 12), (32, 44, 12), (32, 43, 11)),
+    ("the end is counted in", "tl.arange(0, 16) ends with 15: the last offset is 32 + 15.",
+     (32, 48, 12)),
+    ("the mask is forgotten",
+     "The vector has 44 numbers: not all of the 16 offsets are below 44.", (32, 47, 16)),
+    ("the offset 44 is counted in",
+     "44 numbers have the offsets 0 to 43: the mask is offsets < 44.", (32, 47, 13)),
+)  # fmt: skip
+OFFSETS = question("5.1", (32, 47, 12), wrong=_WRONG_OFFSETS)
 
 
 _EXTREME = (  # x and y: near the end of float32, infinite both, one far beyond the other
@@ -174,16 +143,26 @@ def _all_written(case: Case, observed: Observed, expected: np.ndarray) -> Findin
     )
 
 
-def _one_stands_still(x: Any, y: Any, block: int, swap: bool) -> np.ndarray:
-    x, y = as_float64(x), as_float64(y)
-    x, y = (y, x) if swap else (x, y)
-    return x + np.resize(y[:block], y.size)
+def _with_first_block(a: Any, b: Any, block: int) -> np.ndarray:
+    """Return a + b, where every program reads the first block of b."""
+    a, b = as_float64(a), as_float64(b)
+    return np.asarray(a + np.resize(b[:block], b.size))
 
 
 def _sum(x: Any, y: Any, *, block: int) -> np.ndarray:
     """Return x + y rounded to float32, as one addition is, whoever makes it."""
     with np.errstate(over="ignore", invalid="ignore"):  # inf - inf
         return (as_float64(x) + as_float64(y)).astype(np.float32).astype(np.float64)
+
+
+_MISTAKES = Mistake.table(
+    ("x is added to itself", "Both loads read x: the second must read y.",
+     lambda x, y, *, block: 2 * as_float64(x)),
+    ("one vector is read without the program's offset",
+     "Every program reads the first block of it: both loads need the same offsets.",
+     lambda x, y, *, block: _with_first_block(x, y, block),
+     lambda x, y, *, block: _with_first_block(y, x, block)),
+)  # fmt: skip
 
 
 VECTOR_ADD = Exercise.of(
@@ -200,19 +179,5 @@ VECTOR_ADD = Exercise.of(
     spared=dict.fromkeys((JUMPS, FAR), "there are no scores"),
     kind="kernel",
     cuts=_cuts,
-    mistakes=(
-        Mistake(
-            "x is added to itself",
-            "Both loads read x: the second must read y.",
-            lambda x, y, *, block: 2 * as_float64(x),
-        ),
-        *(
-            Mistake(
-                "one vector is read without the program's offset",
-                "Every program reads the first block of it: both loads need the same offsets.",
-                lambda x, y, *, block, swap=swap: _one_stands_still(x, y, block, swap),
-            )
-            for swap in (False, True)
-        ),
-    ),
+    mistakes=_MISTAKES,
 )

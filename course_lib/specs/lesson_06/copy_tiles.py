@@ -12,10 +12,16 @@ from numpy.random import Generator
 from course_lib.judging import cases as draw
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding, nan_as_0
-from course_lib.judging.kernel_judge import formal_fault, in_turn, stored_whole, was_launched
+from course_lib.judging.kernel_judge import (
+    formal_fault,
+    in_turn,
+    moves_all_itself,
+    stored_whole,
+    was_launched,
+)
 from course_lib.judging.least import Least, counted
 from course_lib.judging.misconceptions import STRIDES_EXCHANGED
-from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed, table
 from course_lib.judging.strides import IGNORED, NO_ROW_STRIDE
 from course_lib.judging.tolerance import as_float64
 
@@ -120,31 +126,23 @@ def _true_steps(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, 
     return strides[0], strides[1]
 
 
-_OTHER_STEPS: tuple[tuple[str, str, Steps], ...] = (
-    (
-        "the column stride is missing",
-        "Neighbouring columns are taken to be neighbours in memory. They lie stride_col apart: "
-        "multiply cols by it, in both helpers.",
-        lambda shape, strides: (strides[0], 1),
-    ),
-    (
-        NO_ROW_STRIDE,
-        "Rows are taken to begin one number apart. They lie stride_row apart: multiply rows by it, "
-        "in both helpers.",
-        lambda shape, strides: (1, strides[1]),
-    ),
-    (
-        IGNORED,
-        "Rows lie stride_row apart and columns stride_col, not n_cols and 1: use the strides, in "
-        "both helpers.",
-        lambda shape, strides: (shape[1], 1),
-    ),
-    (
-        STRIDES_EXCHANGED,
-        "Rows move by stride_col and columns by stride_row: each by its own, in both helpers.",
-        lambda shape, strides: (strides[1], strides[0]),
-    ),
-)
+_OTHER_STEPS = table(
+    ("the column stride is missing",
+     "Neighbouring columns are taken to be neighbours in memory. They lie stride_col apart: "
+     "multiply cols by it, in both helpers.",
+     lambda shape, strides: (strides[0], 1)),
+    (NO_ROW_STRIDE,
+     "Rows are taken to begin one number apart. They lie stride_row apart: multiply rows by it, in "
+     "both helpers.",
+     lambda shape, strides: (1, strides[1])),
+    (IGNORED,
+     "Rows lie stride_row apart and columns stride_col, not n_cols and 1: use the strides, in both "
+     "helpers.",
+     lambda shape, strides: (shape[1], 1)),
+    (STRIDES_EXCHANGED,
+     "Rows move by stride_col and columns by stride_row: each by its own, in both helpers.",
+     lambda shape, strides: (strides[1], strides[0])),
+)  # fmt: skip
 
 
 def _stepping(load: Steps, store: Steps) -> Callable[..., Any]:
@@ -174,30 +172,30 @@ def _stepping(load: Steps, store: Steps) -> Callable[..., Any]:
     return model
 
 
+_MISTAKES = Mistake.table(
+    *((name, says,
+       _stepping(steps, steps), _stepping(_true_steps, steps), _stepping(steps, _true_steps))
+      for name, says, steps in _OTHER_STEPS),
+    (PAST_THE_ENDS,
+     "A matrix is filled up with 0, which adds nothing to a product: other=0.0. (-inf is for "
+     "scores.)",
+     partial(_copies, fill=1.0), partial(_copies, fill=-np.inf),
+     *(partial(_read_inside, axes=axes, mode=mode)
+       for axes in ((0,), (1,), (0, 1)) for mode in ("edge", "wrap"))),
+)  # fmt: skip
+
+
 COPY_TILES = Exercise.of(
     "6.1",
     cases=_copy_cases,
     truth=_copies,
-    judge=in_turn(stored_whole(_judge_copies, *_COPIES, fill="0.0"), was_launched, counted(_once)),
+    judge=in_turn(
+        stored_whole(_judge_copies, *_COPIES, fill="0.0"),
+        was_launched,
+        counted(_once),
+        moves_all_itself,
+    ),
     spared=dict.fromkeys((JUMPS, FAR), "numbers are copied as they are"),
     kind="kernel",
-    mistakes=(
-        *(
-            Mistake(name, says, _stepping(load, store))
-            for name, says, steps in _OTHER_STEPS
-            for load, store in ((steps, steps), (_true_steps, steps), (steps, _true_steps))
-        ),
-        *Mistake.ways(
-            PAST_THE_ENDS,
-            "A matrix is filled up with 0, which adds nothing to a product: other=0.0. "
-            "(-inf is for scores.)",
-            partial(_copies, fill=1.0),
-            partial(_copies, fill=-np.inf),
-            *(
-                partial(_read_inside, axes=axes, mode=mode)
-                for axes in ((0,), (1,), (0, 1))
-                for mode in ("edge", "wrap")
-            ),
-        ),
-    ),
+    mistakes=_MISTAKES,
 )

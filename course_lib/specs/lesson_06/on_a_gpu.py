@@ -12,7 +12,7 @@ from course_lib.judging import cases as draw
 from course_lib.judging.kernel_judge import float32_judge, in_turn, no_race, several_programs
 from course_lib.judging.least import Least, counted
 from course_lib.judging.load_map import Cut
-from course_lib.judging.questions import question, wrong_answer
+from course_lib.judging.questions import question, wrong_answers
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake
 from course_lib.judging.tolerance import as_float64
 
@@ -25,50 +25,32 @@ ON_A_GPU = {
     "centred": FINE,
 }
 
-WHICH_FAIL = question(
-    "6.4a",
-    ON_A_GPU,
-    wrong=(
-        wrong_answer(
-            dict.fromkeys(ON_A_GPU, FINE),
-            "green on the CPU works on a GPU",
-            "The interpreter accepts any Python and runs the programs in order. The compiler "
-            "wants fixed types, and a GPU has no order.",
-        ),
-        wrong_answer(
-            ON_A_GPU | {"total": FINE},
-            "programs run in order",
-            "They do here. On a GPU two programs can both load the old sum before either stores.",
-        ),
-        wrong_answer(
-            ON_A_GPU | {"centred": RACES},
-            "reading together is a race",
-            "Many programs may load the same address. A race needs a store to an address that "
-            "another program touches.",
-        ),
-        wrong_answer(
-            ON_A_GPU | {"centred": REFUSED},
-            "a scalar start never compiles",
-            "total starts as a scalar and every step adds a scalar to it: its type does not "
-            "change, so it compiles.",
-        ),
-        wrong_answer(
-            ON_A_GPU | {"biggest": FINE},
-            "a scalar may become a block",
-            "m starts as a scalar and is a block after one step: the compiler wants one type.",
-        ),
-        wrong_answer(
-            ON_A_GPU | {"first_part": FINE},
-            "a loop may be left by break",
-            "The interpreter runs Python's break; the compiler knows none.",
-        ),
-        wrong_answer(
-            ON_A_GPU | {"small_dot": FINE},
-            "tl.dot takes any size",
-            "The inner size of tl.dot must be at least 16; here it is 8.",
-        ),
-    ),
-)
+_WRONG_VERDICTS = wrong_answers(
+    ("green on the CPU works on a GPU",
+     "The interpreter accepts any Python and runs the programs in order. The compiler wants fixed "
+     "types, and a GPU has no order.",
+     dict.fromkeys(ON_A_GPU, FINE)),
+    ("programs run in order",
+     "They do here. On a GPU two programs can both load the old sum before either stores.",
+     ON_A_GPU | {"total": FINE}),
+    ("reading together is a race",
+     "Many programs may load the same address. A race needs a store to an address that another "
+     "program touches.",
+     ON_A_GPU | {"centred": RACES}),
+    ("a scalar start never compiles",
+     "total starts as a scalar and every step adds a scalar to it: its type does not change, so "
+     "it compiles.",
+     ON_A_GPU | {"centred": REFUSED}),
+    ("a scalar may become a block",
+     "m starts as a scalar and is a block after one step: the compiler wants one type.",
+     ON_A_GPU | {"biggest": FINE}),
+    ("a loop may be left by break",
+     "The interpreter runs Python's break; the compiler knows none.",
+     ON_A_GPU | {"first_part": FINE}),
+    ("tl.dot takes any size", "The inner size of tl.dot must be at least 16; here it is 8.",
+     ON_A_GPU | {"small_dot": FINE}),
+)  # fmt: skip
+WHICH_FAIL = question("6.4a", ON_A_GPU, wrong=_WRONG_VERDICTS)
 
 
 def _sum_cases(rng: Generator) -> list[Case]:
@@ -108,6 +90,36 @@ def _first_parts(many: int, x: Any, *, block: int) -> np.ndarray:
     return _parts(x, block)[:many].sum(keepdims=True)
 
 
+_MISTAKES = Mistake.table(
+    ("only the last part counts", "Each program overwrites what the others stored.",
+     lambda x, *, block: _parts(x, block)[-1:]),
+    ("only the first part counts", "Each program's part has a place of its own: add them all up.",
+     lambda x, *, block: _parts(x, block)[:1]),
+    ("only so many parts are added up",
+     "There are as many parts as programs, and their number grows with x: what adds them up stops "
+     "at a fixed number.",
+     *(partial(_first_parts, 1 << power) for power in range(4, 13))),
+    ("the short last part is left out", "n / block programs, rounded up, reach the last numbers.",
+     lambda x, *, block: as_float64(x)[: x.numel() // block * block].sum(keepdims=True)),
+    ("every step reads the first block",
+     "The addresses do not move on: each block begins at its number times BLOCK.",
+     lambda x, *, block: len(_parts(x, block)) * _parts(x, block)[:1]),
+    ("the largest part, not the sum", "tl.atomic_max keeps the largest: tl.atomic_add adds.",
+     lambda x, *, block: _parts(x, block).max(keepdims=True)),
+    ("each part is added once for each lane",
+     "A block of pointers adds once for each of its entries: add one number at one pointer.",
+     lambda x, *, block: block * as_float64(x).sum(keepdims=True)),
+    ("everything is added up twice",
+     "Is the kernel launched twice, or does each block have two programs?",
+     lambda x, *, block: 2 * as_float64(x).sum(keepdims=True)),
+    ("the short last part is left out",
+     "n / block programs, rounded down, are none where x is shorter than a block.",
+     lambda x, *, block: as_float64(x).sum(keepdims=True) * (x.numel() >= block)),
+    ("empty places count as 1", "What the mask leaves out is loaded as other: 0.0 adds nothing.",
+     lambda x, *, block: as_float64(x).sum(keepdims=True) + -x.numel() % block),
+)  # fmt: skip
+
+
 MENDED_TOTAL = Exercise.of(
     "6.4b",
     cases=_sum_cases,
@@ -122,57 +134,5 @@ MENDED_TOTAL = Exercise.of(
     kind="kernel",
     cuts=lambda case: {"x": Cut((case.kwargs["block"], 1))},
     races=True,
-    mistakes=(
-        Mistake(
-            "only the last part counts",
-            "Each program overwrites what the others stored.",
-            lambda x, *, block: _parts(x, block)[-1:],
-        ),
-        Mistake(
-            "only the first part counts",
-            "Each program's part has a place of its own: add them all up.",
-            lambda x, *, block: _parts(x, block)[:1],
-        ),
-        *Mistake.ways(
-            "only so many parts are added up",
-            "There are as many parts as programs, and their number grows with x: what adds them "
-            "up stops at a fixed number.",
-            *(partial(_first_parts, 1 << power) for power in range(4, 13)),
-        ),
-        Mistake(
-            "the short last part is left out",
-            "n / block programs, rounded up, reach the last numbers.",
-            lambda x, *, block: as_float64(x)[: x.numel() // block * block].sum(keepdims=True),
-        ),
-        Mistake(
-            "every step reads the first block",
-            "The addresses do not move on: each block begins at its number times BLOCK.",
-            lambda x, *, block: len(_parts(x, block)) * _parts(x, block)[:1],
-        ),
-        Mistake(
-            "the largest part, not the sum",
-            "tl.atomic_max keeps the largest: tl.atomic_add adds.",
-            lambda x, *, block: _parts(x, block).max(keepdims=True),
-        ),
-        Mistake(
-            "each part is added once for each lane",
-            "A block of pointers adds once for each of its entries: add one number at one pointer.",
-            lambda x, *, block: block * as_float64(x).sum(keepdims=True),
-        ),
-        Mistake(
-            "everything is added up twice",
-            "Is the kernel launched twice, or does each block have two programs?",
-            lambda x, *, block: 2 * as_float64(x).sum(keepdims=True),
-        ),
-        Mistake(
-            "the short last part is left out",
-            "n / block programs, rounded down, are none where x is shorter than a block.",
-            lambda x, *, block: as_float64(x).sum(keepdims=True) * (x.numel() >= block),
-        ),
-        Mistake(
-            "empty places count as 1",
-            "What the mask leaves out is loaded as other: 0.0 adds nothing.",
-            lambda x, *, block: as_float64(x).sum(keepdims=True) + -x.numel() % block,
-        ),
-    ),
+    mistakes=_MISTAKES,
 )

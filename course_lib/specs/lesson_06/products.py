@@ -1,11 +1,8 @@
-"""Exercises 6.2 and 6.3: a tile of scores, and a product in tiles.
-
-Longer than 400 lines because both share how matrices are misread, and a loop has many wrong ways.
-"""
+"""Exercises 6.2 and 6.3: a tile of scores, and a product in tiles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -18,7 +15,17 @@ from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.least import Least, counted
 from course_lib.judging.load_map import Cut
 from course_lib.judging.misconceptions import OTHER_STRIDES, SAYS, STRIDES_EXCHANGED
-from course_lib.judging.spec import FAR, HARD, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import (
+    FAR,
+    HARD,
+    JUMPS,
+    REMAINDER,
+    Case,
+    Exercise,
+    Mistake,
+    Observed,
+    table,
+)
 from course_lib.judging.strides import NO_ROW_STRIDE
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_06.copy_tiles import PAST_THE_ENDS
@@ -33,36 +40,31 @@ _MISSING = (
     "The {0}s are taken for neighbours in memory: multiply their numbers by the {0} stride, in "
     "both tiles."
 )
-_OTHER_STRIDES: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
+_OTHER_STRIDES = table(
     (NO_ROW_STRIDE, _MISSING.format("row"), _at(lambda row, col: (1, col))),
     ("the column stride is missing", _MISSING.format("column"), _at(lambda row, col: (row, 1))),
-    (
-        STRIDES_EXCHANGED,
-        "Rows move by the column stride and columns by the row stride: that reads another matrix.",
-        _at(lambda row, col: (col, row)),
-    ),
-)
+    (STRIDES_EXCHANGED,
+     "Rows move by the column stride and columns by the row stride: that reads another matrix.",
+     _at(lambda row, col: (col, row))),
+)  # fmt: skip
 
 
-def _stride_mistakes(product: Callable[..., Any]) -> tuple[Mistake, ...]:
-    """Return what comes of strides that are left out, exchanged or another matrix's."""
-    of_the_other = Mistake.ways(
+def _stride_mistakes(product: Callable[..., Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield rows of strides that are left out, exchanged or another matrix's."""
+    yield (
         OTHER_STRIDES,
         SAYS[OTHER_STRIDES],
         lambda a, b, **_: product(a.as_strided(a.shape, b.stride()), b),
         lambda a, b, **_: product(a, b.as_strided(b.shape, a.stride())),
     )
-    return of_the_other + tuple(
-        Mistake(
+    for name, says, read in _OTHER_STRIDES:
+        yield (
             name,
             says,
-            lambda a, b, *, read=read, which=which, **_: product(
-                read(a) if which != "b" else a, read(b) if which != "a" else b
-            ),
+            lambda a, b, *, read=read, **_: product(read(a), b),
+            lambda a, b, *, read=read, **_: product(a, read(b)),
+            lambda a, b, *, read=read, **_: product(read(a), read(b)),
         )
-        for name, says, read in _OTHER_STRIDES
-        for which in ("a", "b", "both")
-    )
 
 
 def _scores(q: Any, k: Any) -> np.ndarray:
@@ -126,6 +128,34 @@ def _half(x: np.ndarray) -> np.ndarray:
         return x.astype(np.float16).astype(np.float64)
 
 
+_SCORE_MISTAKES = Mistake.table(
+    ("k is not transposed",
+     "This is q @ k: where all sizes are equal the shapes fit and the numbers are wrong.",
+     lambda q, k: as_float64(q) @ as_float64(k)),
+    ("the wrong tile is transposed", "This is q.T @ k: turn k round, not q.",
+     lambda q, k: as_float64(q).T @ as_float64(k)),
+    ("the scores are transposed",
+     "This is k @ q.T: each row of the result belongs to one row of q.",
+     lambda q, k: _scores(q, k).T),
+    ("the scores are rounded to float16",
+     "float16 ends at 65504: larger scores become infinite. Leave the result of tl.dot in "
+     "float32.",
+     lambda q, k: _half(_scores(q, k))),
+    ("a tile is multiplied with itself",
+     "Both sides of the product are q, or both are k: each score is one row of q by one of k.",
+     lambda q, k: _scores(q, q),
+     lambda q, k: _scores(k, k),
+     lambda q, k: _scores(q, q.as_strided(k.shape, k.stride())),
+     lambda q, k: _scores(k.as_strided(q.shape, q.stride()), k)),
+    ("k is reshaped, not transposed",
+     "The tile has the right shape, but its numbers kept their order: use tl.trans.",
+     lambda q, k: as_float64(q) @ as_float64(k).reshape(k.shape[::-1])),
+    *_stride_mistakes(_scores),
+    ("the scores are divided by sqrt(d)", "Here the plain product is asked for: no scale.",
+     lambda q, k: _scores(q, k) / np.sqrt(q.shape[-1])),
+)  # fmt: skip
+
+
 TILE_SCORES = Exercise.of(
     "6.2",
     cases=_score_cases,
@@ -136,49 +166,7 @@ TILE_SCORES = Exercise.of(
     spared=dict.fromkeys(HARD, "one whole tile of scores, of which no exp is taken"),
     kind="kernel",
     cuts=lambda case: {name: Cut(tuple(x.shape)) for name, x in zip("qk", case.args, strict=True)},
-    mistakes=(
-        Mistake(
-            "k is not transposed",
-            "This is q @ k: where all sizes are equal the shapes fit and the numbers are wrong.",
-            lambda q, k: as_float64(q) @ as_float64(k),
-        ),
-        Mistake(
-            "the wrong tile is transposed",
-            "This is q.T @ k: turn k round, not q.",
-            lambda q, k: as_float64(q).T @ as_float64(k),
-        ),
-        Mistake(
-            "the scores are transposed",
-            "This is k @ q.T: each row of the result belongs to one row of q.",
-            lambda q, k: _scores(q, k).T,
-        ),
-        Mistake(
-            "the scores are rounded to float16",
-            "float16 ends at 65504: larger scores become infinite. Leave the result of tl.dot "
-            "in float32.",
-            lambda q, k: _half(_scores(q, k)),
-        ),
-        *Mistake.ways(
-            "a tile is multiplied with itself",
-            "Both sides of the product are q, or both are k: each score is one row of q by one of "
-            "k.",
-            lambda q, k: _scores(q, q),
-            lambda q, k: _scores(k, k),
-            lambda q, k: _scores(q, q.as_strided(k.shape, k.stride())),
-            lambda q, k: _scores(k.as_strided(q.shape, q.stride()), k),
-        ),
-        Mistake(
-            "k is reshaped, not transposed",
-            "The tile has the right shape, but its numbers kept their order: use tl.trans.",
-            lambda q, k: as_float64(q) @ as_float64(k).reshape(k.shape[::-1]),
-        ),
-        *_stride_mistakes(_scores),
-        Mistake(
-            "the scores are divided by sqrt(d)",
-            "Here the plain product is asked for: no scale.",
-            lambda q, k: _scores(q, k) / np.sqrt(q.shape[-1]),
-        ),
-    ),
+    mistakes=_SCORE_MISTAKES,
 )
 
 
@@ -265,30 +253,39 @@ def _product(a: Any, b: Any, **_: int) -> np.ndarray:
         return as_float64(a) @ as_float64(b)
 
 
-def _products(a: Any, b: Any, block_k: int) -> list[np.ndarray]:
-    """Return the product of each step along k, (m, n) each."""
-    a, b = as_float64(a), as_float64(b)
-    return [a[:, s : s + block_k] @ b[s : s + block_k] for s in range(0, len(b), block_k)]
+Steps = Callable[[int, int, int, int], Any]  # k, block_k, m and n -> which numbers along k
 
 
-def _steps(name: str, says: str, pick: Callable[[list[np.ndarray], int], Any]) -> Mistake:
-    """Return a mistake that makes ``pick(products, length of a short last step)`` of the steps."""
+def _reading(in_a: Steps, in_b: Steps | None = None) -> Callable[..., Any]:
+    """Return a product of other numbers along k, ``in_a`` of a's and ``in_b`` (the same) of b's."""
 
-    def model(a: Any, b: Any, *, block_k: int, **_: int) -> Any:
-        return pick(_products(a, b, block_k), len(b) % block_k)
+    def product(a: Any, b: Any, *, block_k: int, **_: int) -> np.ndarray:
+        sizes = len(b), block_k, len(a), b.shape[1]
+        return _product(a[:, in_a(*sizes)], b[(in_b or in_a)(*sizes)])
 
-    return Mistake(name, says, model)
-
-
-def _but_the_last(products: list[np.ndarray], short: int, longest: int) -> Any:
-    """Return what is left if the last step is short, and at most ``longest``, and left out."""
-    return sum(products[:-1] if 0 < short <= longest else products)
+    return product
 
 
-def _first_tiles_masked(a: Any, b: Any, *, block_k: int, **_: int) -> Any:
-    a, b = as_float64(a), as_float64(b)
-    widths = (min(block_k, len(b) - start) for start in range(0, len(b), block_k))
-    return sum(a[:, :width] @ b[:width] for width in widths)
+def _again_and_again(k: int, block_k: int, *_: int) -> np.ndarray:
+    """Return the first step's numbers in each step, of a short one as many as it has."""
+    return np.arange(k) % block_k
+
+
+def _all_of_k(k: int, *_: int) -> np.ndarray:
+    return np.arange(k)
+
+
+def _by_one(count: Callable[[int, int], int]) -> Steps:
+    """Return the numbers of ``count(k, block_k)`` steps that begin at 0, 1, 2, ..."""
+    return lambda k, block_k, *_: np.concatenate(
+        [np.arange(s, min(s + block_k, k)) for s in range(min(count(k, block_k), k))]
+    )
+
+
+def _largest_step(a: Any, b: Any, *, block_k: int, **_: int) -> np.ndarray:
+    starts = range(0, len(b), block_k)
+    steps = [_product(a[:, s : s + block_k], b[s : s + block_k]) for s in starts]
+    return np.asarray(np.max(steps, axis=0))
 
 
 def _moved_wrongly(a: Any, b: Any, *, block_k: int, of_a: bool, of_b: bool, **_: int) -> Any:
@@ -305,30 +302,72 @@ def _moved_wrongly(a: Any, b: Any, *, block_k: int, of_a: bool, of_b: bool, **_:
     return total
 
 
-def _up_to(end: Callable[[Any, Any], int], a: Any, b: Any, *, block_k: int, **_: int) -> Any:
-    """Return what steps from 0 to ``end(a, b)`` add up, none of which goes past the end of k."""
-    return sum(_products(a, b, block_k)[: -(-end(a, b) // block_k)])
-
-
-def _by_one(count: Callable[[int, int], int], a: Any, b: Any, *, block_k: int, **_: int) -> Any:
-    """Return what ``count(k, block_k)`` steps add up that begin at 0, 1, 2, ..."""
-    a, b = as_float64(a), as_float64(b)
-    starts = range(min(count(len(b), block_k), len(b)))
-    return sum(a[:, s : s + block_k] @ b[s : s + block_k] for s in starts)
-
-
-def _one_stands_still(a: Any, b: Any, block_k: int, still: str) -> np.ndarray:
-    a, b = as_float64(a), as_float64(b)
-    steps = np.arange(len(b))
-    in_a, in_b = (steps % block_k if still == name else steps for name in "ab")
-    return a[:, in_a] @ b[in_b]
-
-
 def _first_tiles(a: Any, b: Any, *, axis: int, **sizes: int) -> np.ndarray:
     """Return the product with nothing stored but the first rows (``axis`` 0), or columns."""
     product = _product(a, b)
     product.swapaxes(0, axis)[sizes[("block_m", "block_n")[axis]] :] = np.nan
     return product
+
+
+_PRODUCT_MISTAKES = Mistake.table(
+    ("only the last step counts",
+     "The accumulator is overwritten in each step: acc += tl.dot(...), not acc = ...",
+     _reading(lambda k, block_k, *_: np.arange((k - 1) // block_k * block_k, k))),
+    ("every step reads the first tiles",
+     "The addresses do not move along k: steps = start + tl.arange(0, BLOCK_K).",
+     _reading(lambda k, block_k, *_: np.arange(-(-k // block_k) * min(k, block_k)) % block_k)),
+    ("only the first step counts", "The loop must reach the end of k: range(0, k, BLOCK_K).",
+     _reading(lambda k, block_k, *_: np.arange(min(k, block_k)))),
+    ("the steps are averaged",
+     "A product is the sum of what the steps make: nothing is divided by their number.",
+     lambda a, b, *, block_k, **_: _product(a, b) / -(-len(b) // block_k)),
+    ("the largest of the steps, not their sum",
+     "Each entry is the largest of what the steps make: add them up, acc += tl.dot(...).",
+     _largest_step),
+    ("the first step is left out", "The loop begins at 0: range(0, k, BLOCK_K).",
+     _reading(lambda k, block_k, *_: np.arange(block_k, k))),
+    ("the first step counts twice",
+     "What is done before the loop is done in its first step as well: begin at BLOCK_K, or with "
+     "zeros.",
+     _reading(lambda k, block_k, *_: np.r_[: min(k, block_k), :k])),
+    ("every step reads the first tiles",
+     "The mask moves along k, and the addresses do not: they begin at start, too.",
+     _reading(_again_and_again)),
+    ("a pointer moves by the wrong stride",
+     "From step to step a moves along its columns, BLOCK_K * a_col, and b along its rows, "
+     "BLOCK_K * b_row.",
+     partial(_moved_wrongly, of_a=True, of_b=False),
+     partial(_moved_wrongly, of_a=False, of_b=True),
+     partial(_moved_wrongly, of_a=True, of_b=True)),
+    ("the short last step is left out",
+     "range(0, k, BLOCK_K) also reaches the last, short step.",
+     _reading(lambda k, block_k, *_: np.arange(k // block_k * block_k)),
+     _reading(lambda k, block_k, *_: np.arange(k - (k % block_k == 1)))),
+    ("the loop does not end at k",
+     "The steps run along k, which both matrices have: range(0, k, BLOCK_K). m and n are the rows "
+     "and columns of the result.",
+     _reading(lambda k, block_k, m, n: np.arange(min(k, -(-n // block_k) * block_k))),
+     _reading(lambda k, block_k, m, n: np.arange(min(k, -(-m // block_k) * block_k)))),
+    ("the loop moves by 1, not by block_k",
+     "Each step takes block_k numbers, so the next begins block_k further: range(0, k, BLOCK_K).",
+     _reading(_by_one(lambda k, block_k: k)),
+     _reading(_by_one(lambda k, block_k: -(-k // block_k))),
+     _reading(_by_one(lambda k, block_k: block_k))),
+    (PAST_THE_ENDS, "Entries past the end of k are to add nothing: other=0.0, in both loads.",
+     lambda a, b, *, block_k, **_: _product(a, b) + -len(b) % block_k),
+    *((f"every step reads the first tile of {still}",
+       "Its addresses do not move along k: both need steps = start + tl.arange(0, BLOCK_K).",
+       _reading(*reads))
+      for still, reads in (("a", (_again_and_again, _all_of_k)),
+                           ("b", (_all_of_k, _again_and_again)))),
+    *_stride_mistakes(_product),
+    ("every program works on the first columns",
+     "The columns do not depend on tl.program_id(1), so that nothing is stored in the others.",
+     partial(_first_tiles, axis=1)),
+    ("every program works on the first rows",
+     "The rows do not depend on tl.program_id(0), so that nothing is stored in the others.",
+     partial(_first_tiles, axis=0)),
+)  # fmt: skip
 
 
 MATMUL = Exercise.of(
@@ -339,104 +378,5 @@ MATMUL = Exercise.of(
     spared=dict.fromkeys((JUMPS, FAR), "there are no scores"),
     kind="kernel",
     cuts=_cuts,
-    mistakes=(
-        _steps(
-            "only the last step counts",
-            "The accumulator is overwritten in each step: acc += tl.dot(...), not acc = ...",
-            lambda products, _: products[-1],
-        ),
-        _steps(
-            "every step reads the first tiles",
-            "The addresses do not move along k: steps = start + tl.arange(0, BLOCK_K).",
-            lambda products, _: len(products) * products[0],
-        ),
-        _steps(
-            "only the first step counts",
-            "The loop must reach the end of k: range(0, k, BLOCK_K).",
-            lambda products, _: products[0],
-        ),
-        _steps(
-            "the steps are averaged",
-            "A product is the sum of what the steps make: nothing is divided by their number.",
-            lambda products, _: sum(products) / len(products),
-        ),
-        _steps(
-            "the largest of the steps, not their sum",
-            "Each entry is the largest of what the steps make: add them up, acc += tl.dot(...).",
-            lambda products, _: np.max(products, axis=0),
-        ),
-        _steps(
-            "the first step is left out",
-            "The loop begins at 0: range(0, k, BLOCK_K).",
-            lambda products, _: sum(products[1:], np.zeros_like(products[0])),
-        ),
-        _steps(
-            "the first step counts twice",
-            "What is done before the loop is done in its first step as well: begin at BLOCK_K, or "
-            "with zeros.",
-            lambda products, _: products[0] + sum(products),
-        ),
-        Mistake(
-            "every step reads the first tiles",
-            "The mask moves along k, and the addresses do not: they begin at start, too.",
-            _first_tiles_masked,
-        ),
-        *Mistake.ways(
-            "a pointer moves by the wrong stride",
-            "From step to step a moves along its columns, BLOCK_K * a_col, and b along its rows, "
-            "BLOCK_K * b_row.",
-            partial(_moved_wrongly, of_a=True, of_b=False),
-            partial(_moved_wrongly, of_a=False, of_b=True),
-            partial(_moved_wrongly, of_a=True, of_b=True),
-        ),
-        *(
-            _steps(
-                "the short last step is left out",
-                "range(0, k, BLOCK_K) also reaches the last, short step.",
-                partial(_but_the_last, longest=longest),
-            )
-            for longest in (1 << 30, 1)
-        ),
-        *Mistake.ways(
-            "the loop does not end at k",
-            "The steps run along k, which both matrices have: range(0, k, BLOCK_K). m and n are "
-            "the rows and columns of the result.",
-            partial(_up_to, lambda a, b: b.shape[1]),
-            partial(_up_to, lambda a, b: len(a)),
-        ),
-        *Mistake.ways(
-            "the loop moves by 1, not by block_k",
-            "Each step takes block_k numbers, so the next begins block_k further: "
-            "range(0, k, BLOCK_K).",
-            partial(_by_one, lambda k, block_k: k),
-            partial(_by_one, lambda k, block_k: -(-k // block_k)),
-            partial(_by_one, lambda k, block_k: block_k),
-        ),
-        Mistake(
-            PAST_THE_ENDS,
-            "Entries past the end of k are to add nothing: other=0.0, in both loads.",
-            lambda a, b, *, block_k, **_: _product(a, b) + -len(b) % block_k,
-        ),
-        *(
-            Mistake(
-                f"every step reads the first tile of {still}",
-                "Its addresses do not move along k: both need steps = start + "
-                "tl.arange(0, BLOCK_K).",
-                lambda a, b, *, block_k, still=still, **_: _one_stands_still(a, b, block_k, still),
-            )
-            for still in "ab"
-        ),
-        *_stride_mistakes(_product),
-        *Mistake.ways(
-            "every program works on the first columns",
-            "The columns do not depend on tl.program_id(1), so that nothing is stored in the "
-            "others.",
-            partial(_first_tiles, axis=1),
-        ),
-        *Mistake.ways(
-            "every program works on the first rows",
-            "The rows do not depend on tl.program_id(0), so that nothing is stored in the others.",
-            partial(_first_tiles, axis=0),
-        ),
-    ),
+    mistakes=_PRODUCT_MISTAKES,
 )

@@ -1,7 +1,4 @@
-"""Exercise 6.5: where a loop ends, a tile turned round, the type of what is stored.
-
-Longer than 400 lines because one model makes every mistake, and they stand beside it.
-"""
+"""Exercise 6.5: where a loop ends, a tile turned round, the type of what is stored."""
 
 from __future__ import annotations
 
@@ -22,13 +19,15 @@ from course_lib.judging.kernel_judge import (
     formal_fault,
     gives_every_lane_a_value,
     in_turn,
+    moves_all_itself,
     stored_whole,
     was_launched,
 )
 from course_lib.judging.least import Least, counted
 from course_lib.judging.load_map import Cut
+from course_lib.judging.misconceptions import STARTS_LOW, ZERO_AT_LEAST
 from course_lib.judging.other_statistics import OTHER_STATISTICS, Statistic
-from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
+from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed, table
 from course_lib.judging.tolerance import as_float64
 
 Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -247,37 +246,24 @@ def _largest_of(
     return np.asarray(statistic(tiles).max(axis=1))
 
 
-_WRONG_MAXIMA: tuple[tuple[str, str, Fold], ...] = (
-    (
-        "m is never updated",
-        "it stays as the first tile made it: m = tl.maximum(m, tl.max(kept, 1)) in every tile.",
-        _of_the_first,
-    ),
-    (
-        "m is never updated",
-        "it stays -inf: m = tl.maximum(m, tl.max(kept, 1)) in every tile.",
-        lambda tiles, met, block_rows: np.full(len(tiles), -np.inf),
-    ),
+_WRONG_MAXIMA = table(
+    ("m is never updated",
+     "it stays as the first tile made it: m = tl.maximum(m, tl.max(kept, 1)) in every tile.",
+     _of_the_first),
+    ("m is never updated", "it stays -inf: m = tl.maximum(m, tl.max(kept, 1)) in every tile.",
+     lambda tiles, met, block_rows: np.full(len(tiles), -np.inf)),
     *((name, says, partial(_largest_of, statistic)) for name, says, statistic in OTHER_STATISTICS),
-    (
-        "each tile uses its own maximum",
-        "each tile throws the maximum of those before away: m = tl.maximum(m, tl.max(kept, 1)).",
-        _of_the_last,
-    ),
-    (
-        "one maximum for the whole tile",
-        "tl.max(kept) is one number for all rows: tl.max(kept, 1) has one for each.",
-        _of_all_rows,
-    ),
-    *(
-        (
-            "the maximum does not start at -inf" if low else "a maximum below 0 counts as 0",
-            "all that a row sees may be smaller than the number with which m starts: -inf.",
-            lambda tiles, met, block_rows, low=low: np.maximum(tiles.max((1, 2)), -low),
-        )
-        for low in (0.0, *(low for _, low in LOW_NUMBERS))
-    ),
-)
+    ("each tile uses its own maximum",
+     "each tile throws the maximum of those before away: m = tl.maximum(m, tl.max(kept, 1)).",
+     _of_the_last),
+    ("one maximum for the whole tile",
+     "tl.max(kept) is one number for all rows: tl.max(kept, 1) has one for each.",
+     _of_all_rows),
+    *((name, "all that a row sees may be smaller than the number with which m starts: -inf.",
+       *(lambda tiles, met, block_rows, low=low: np.maximum(tiles.max((1, 2)), -low)
+         for low in lows))
+      for name, lows in ((ZERO_AT_LEAST, [0.0]), (STARTS_LOW, [low for _, low in LOW_NUMBERS]))),
+)  # fmt: skip
 _RULE = "Row i sees the columns j <= 2 * i + 1."
 
 
@@ -294,6 +280,75 @@ def _first_rows(x: Any, *, block_rows: int, **how: Any) -> tuple[np.ndarray, np.
     return out, top
 
 
+_MISTAKES = Mistake.table(
+    ("the maximum is taken before the cast",
+     "top is larger or smaller than what is stored in out. Take the maximum of `kept`, once it has "
+     "out's type.",
+     partial(_turned, compares=_exact)),
+    ("always float16",
+     "The type is written into the kernel: out.dtype.element_ty is that of this launch.",
+     partial(_turned, stores=_always_half, compares=_always_half)),
+    ("the tile is not turned",
+     "Rows of the tile became rows of out: where a tile is square, that fits. tl.trans(kept) turns "
+     "it.",
+     partial(_turned, turn=lambda tile: tile.reshape(tile.shape[::-1]))),
+    ("what a row sees is -inf",
+     "tl.where(condition, a, b) takes a where the condition holds: is it the wrong way round, or "
+     f"does it hold nowhere? Or does the loop not run? {_RULE}",
+     partial(_turned, sees=lambda i, j: j > 2 * i + 1),
+     partial(_turned, sees=lambda i, j: j < 0)),
+    ("rows and columns are exchanged in the rule", _RULE + " i is the row's number, rows[:, None].",
+     partial(_turned, sees=lambda i, j: i <= 2 * j + 1),
+     partial(_turned, sees=lambda i, j: i >= 2 * j + 1)),
+    ("a stair is too low or too high", _RULE + " So row 0 sees two columns, and each row two more.",
+     partial(_turned, sees=lambda i, j: j < 2 * i + 1),
+     partial(_turned, sees=lambda i, j: j <= 2 * i + 2),
+     partial(_turned, sees=lambda i, j: j <= 2 * i + 3),
+     partial(_turned, sees=lambda i, j: j < 2 * i)),
+    ("the stairs of the lesson",
+     "In the lesson a row saw one column more than the row above. Here it is two: " + _RULE,
+     partial(_turned, sees=lambda i, j: j <= i + 2),
+     partial(_turned, sees=lambda i, j: j <= i + 1),
+     partial(_turned, sees=lambda i, j: j <= i)),
+    ("rows or columns are counted within the tile",
+     "i and j are the numbers of x's rows and columns, `rows` and `cols`: they go on from tile to "
+     "tile.",
+     partial(_within_the_tile, of_rows=True),
+     partial(_within_the_tile, of_rows=False)),
+    ("a hidden number is 0",
+     "In a row of negative numbers 0 is the largest. A hidden number is -inf.",
+     partial(_turned, hidden=0.0)),
+    ("a hidden number is a large negative number", "It is no -inf: a real number can lie below it.",
+     *(partial(_turned, hidden=-low) for _, low in LOW_NUMBERS)),
+    ("a hidden number is 0",
+     "A tile has places past the last column, and rows that would see them. Load them as -inf, "
+     "which is no largest number.",
+     partial(_turned, past=0.0)),
+    ("a hidden number is a large negative number",
+     "A tile has places past the last column, and rows that would see them. Load them as -inf: a "
+     "real number can lie below any other.",
+     *(partial(_turned, past=-low) for _, low in LOW_NUMBERS)),
+    *((name, says, partial(_turned, fold=fold)) for name, says, fold in _WRONG_MAXIMA),
+    ("every program works on the first rows", "The rows do not depend on the program: `rows` does.",
+     _first_rows),
+    ("nothing is hidden",
+     "The tile goes into out as it was loaded: tl.where is to hide what a row does not see.",
+     partial(_turned, sees=lambda i, j: j >= 0)),
+    ("the last tile is dropped",
+     "The last tile of the loop may be short: range(0, end, COLS) reaches it.",
+     partial(_turned, end=lambda t, r, c, n: _last_row(t, r, c, n) // c * c)),
+    ("the loop ends too early",
+     "The last row of the tile sees furthest. Its number is (tile + 1) * ROWS - 1, and it sees two "
+     "columns for each row up to it.",
+     partial(_turned, end=lambda t, r, c, n: min(n, 2 * (t + 1) * r - 1)),
+     partial(_turned, end=lambda t, r, c, n: min(n, 2 * t * r)),
+     partial(_turned, end=lambda t, r, c, n: min(n, 2 * t * r + 2)),
+     partial(_turned, end=lambda t, r, c, n: min(n, (t + 1) * r)),
+     partial(_turned, end=lambda t, r, c, n: min(n, (t + 1) * r + 2)),
+     partial(_turned, end=lambda t, r, c, n: min(n, 2 * (t + 1) * c))),
+)  # fmt: skip
+
+
 TURNED_STAIRS = Exercise.of(
     "6.5",
     cases=_cases,
@@ -303,111 +358,10 @@ TURNED_STAIRS = Exercise.of(
         was_launched,
         gives_every_lane_a_value("larger than all numbers of a row"),
         counted(_once),
+        moves_all_itself,
     ),
     spared={JUMPS: "no exp is taken"},
     kind="kernel",
     cuts=_cuts,
-    mistakes=(
-        Mistake(
-            "the maximum is taken before the cast",
-            "top is larger or smaller than what is stored in out. Take the maximum of `kept`, "
-            "once it has out's type.",
-            partial(_turned, compares=_exact),
-        ),
-        Mistake(
-            "always float16",
-            "The type is written into the kernel: out.dtype.element_ty is that of this launch.",
-            partial(_turned, stores=_always_half, compares=_always_half),
-        ),
-        Mistake(
-            "the tile is not turned",
-            "Rows of the tile became rows of out: where a tile is square, that fits. "
-            "tl.trans(kept) turns it.",
-            partial(_turned, turn=lambda tile: tile.reshape(tile.shape[::-1])),
-        ),
-        *Mistake.ways(
-            "what a row sees is -inf",
-            "tl.where(condition, a, b) takes a where the condition holds: is it the wrong way "
-            "round, or does it hold nowhere? Or does the loop not run? " + _RULE,
-            partial(_turned, sees=lambda i, j: j > 2 * i + 1),
-            partial(_turned, sees=lambda i, j: j < 0),
-        ),
-        *Mistake.ways(
-            "rows and columns are exchanged in the rule",
-            _RULE + " i is the row's number, rows[:, None].",
-            partial(_turned, sees=lambda i, j: i <= 2 * j + 1),
-            partial(_turned, sees=lambda i, j: i >= 2 * j + 1),
-        ),
-        *Mistake.ways(
-            "a stair is too low or too high",
-            _RULE + " So row 0 sees two columns, and each row two more.",
-            partial(_turned, sees=lambda i, j: j < 2 * i + 1),
-            partial(_turned, sees=lambda i, j: j <= 2 * i + 2),
-            partial(_turned, sees=lambda i, j: j <= 2 * i + 3),
-            partial(_turned, sees=lambda i, j: j < 2 * i),
-        ),
-        *Mistake.ways(
-            "the stairs of the lesson",
-            "In the lesson a row saw one column more than the row above. Here it is two: " + _RULE,
-            partial(_turned, sees=lambda i, j: j <= i + 2),
-            partial(_turned, sees=lambda i, j: j <= i + 1),
-            partial(_turned, sees=lambda i, j: j <= i),
-        ),
-        *Mistake.ways(
-            "rows or columns are counted within the tile",
-            "i and j are the numbers of x's rows and columns, `rows` and `cols`: they go on from "
-            "tile to tile.",
-            partial(_within_the_tile, of_rows=True),
-            partial(_within_the_tile, of_rows=False),
-        ),
-        Mistake(
-            "a hidden number is 0",
-            "In a row of negative numbers 0 is the largest. A hidden number is -inf.",
-            partial(_turned, hidden=0.0),
-        ),
-        *Mistake.ways(
-            "a hidden number is a large negative number",
-            "It is no -inf: a real number can lie below it.",
-            *(partial(_turned, hidden=-low) for _, low in LOW_NUMBERS),
-        ),
-        *Mistake.ways(
-            "a hidden number is 0",
-            "A tile has places past the last column, and rows that would see them. Load them as "
-            "-inf, which is no largest number.",
-            partial(_turned, past=0.0),
-        ),
-        *Mistake.ways(
-            "a hidden number is a large negative number",
-            "A tile has places past the last column, and rows that would see them. Load them as "
-            "-inf: a real number can lie below any other.",
-            *(partial(_turned, past=-low) for _, low in LOW_NUMBERS),
-        ),
-        *(Mistake(name, says, partial(_turned, fold=fold)) for name, says, fold in _WRONG_MAXIMA),
-        Mistake(
-            "every program works on the first rows",
-            "The rows do not depend on the program: `rows` does.",
-            _first_rows,
-        ),
-        Mistake(
-            "nothing is hidden",
-            "The tile goes into out as it was loaded: tl.where is to hide what a row does not see.",
-            partial(_turned, sees=lambda i, j: j >= 0),
-        ),
-        Mistake(
-            "the last tile is dropped",
-            "The last tile of the loop may be short: range(0, end, COLS) reaches it.",
-            partial(_turned, end=lambda t, r, c, n: _last_row(t, r, c, n) // c * c),
-        ),
-        *Mistake.ways(
-            "the loop ends too early",
-            "The last row of the tile sees furthest. Its number is (tile + 1) * ROWS - 1, and it "
-            "sees two columns for each row up to it.",
-            partial(_turned, end=lambda t, r, c, n: min(n, 2 * (t + 1) * r - 1)),
-            partial(_turned, end=lambda t, r, c, n: min(n, 2 * t * r)),
-            partial(_turned, end=lambda t, r, c, n: min(n, 2 * t * r + 2)),
-            partial(_turned, end=lambda t, r, c, n: min(n, (t + 1) * r)),
-            partial(_turned, end=lambda t, r, c, n: min(n, (t + 1) * r + 2)),
-            partial(_turned, end=lambda t, r, c, n: min(n, 2 * (t + 1) * c)),
-        ),
-    ),
+    mistakes=_MISTAKES,
 )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.attention.slips import SLIPS
 from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_judge, attention_truth, output_only
 from course_lib.judging.kernel_judge import (
@@ -21,8 +22,9 @@ from course_lib.judging.kernel_judge import (
 )
 from course_lib.judging.least import attention_least, copies_nothing, counted
 from course_lib.judging.misconceptions import attention_mistakes
+from course_lib.judging.misread import Misreading, Model
 from course_lib.judging.sized_launches import tiled_launches
-from course_lib.judging.spec import REMAINDER, Case, Exercise
+from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake
 
 ONE_KEY = frozenset({"mean(V)", "V"})  # with one key, the mean of V is the truth
 
@@ -202,11 +204,25 @@ def _expanded(case: Case) -> Case:
     return replace(case, args=(q[:1].expand(q.shape), *(x[:, :1].expand(x.shape) for x in kv)))
 
 
+_ZEROS_PAST_THE_END = Model(Misreading(loop=SLIPS["zeros_past_end"]), dtype=np.float32)
+_ONE_TILE_OF_ALL = Mistake.ways(
+    "one tile of all keys",
+    "BLOCK_K is n_k filled up to a power of two, and the places past the end count as keys of "
+    "score 0: a tile has block_k keys, and the loop brings one after the other.",
+    lambda q, k, v, *, block_q, **_: _ZEROS_PAST_THE_END(
+        q, k, v, block_q=block_q, block_k=1 << (k.shape[-2] - 1).bit_length()),
+)  # fmt: skip
 _WHOLE = {REMAINDER: "the exercise promises whole tiles"}
 
 
 def _exercise(
-    id: str, cases: Any, *, with_lse: bool, from_scratch: bool = False, **more: Any
+    id: str,
+    cases: Any,
+    *,
+    with_lse: bool,
+    from_scratch: bool = False,
+    also: tuple[Mistake, ...] = (),
+    **more: Any,
 ) -> Exercise:
     judge = attention_judge(with_lse=with_lse, in_dtype=True)
     least = partial(attention_least, with_lse=with_lse, tiles=not from_scratch)
@@ -225,14 +241,14 @@ def _exercise(
             counted(least),
         ),
         kind="kernel",
-        mistakes=attention_mistakes(with_lse=with_lse, dtype=np.float32),
+        mistakes=(*also, *attention_mistakes(with_lse=with_lse, dtype=np.float32)),
         **more,
     )
 
 
 STEPS = (
     _exercise("7.1", _one_tile, with_lse=False, spared=_WHOLE),
-    _exercise("7.2", _whole_tiles, with_lse=False, spared=_WHOLE),
+    _exercise("7.2", _whole_tiles, with_lse=False, spared=_WHOLE, also=_ONE_TILE_OF_ALL),
     _exercise("7.3", _ragged, with_lse=True),
     _exercise("7.4", _final, with_lse=True),
 )

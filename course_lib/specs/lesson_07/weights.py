@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -78,31 +78,37 @@ def _judge_weights(case: Case, observed: Observed, expected: Any) -> Finding | N
     return array_finding(observed.result, expected, allowed=small, name="a small weight")
 
 
-def _weights_mistake(name: str, says: str, compute: Any) -> Mistake:
-    def model(q: Any, k: Any, lse: Any, i: int, j: int, *, block_q: int, block_k: int) -> Any:
-        rows = slice(i * block_q, (i + 1) * block_q)
-        scores = _score_tile(q, k, i, j, block_q, block_k)
-        return in_float32(compute(scores, as_float64(lse)[rows, None], q.shape[-1]))
+class _Tile(NamedTuple):
+    """What a wrong way to make weights may look at."""
 
-    return Mistake(name, says, model)
-
-
-def _own_softmax(s: np.ndarray, _lse: np.ndarray, _d: int) -> np.ndarray:
-    p = np.exp(s - s.max(axis=1, keepdims=True))
-    return p / p.sum(axis=1, keepdims=True)
+    s: np.ndarray  # (rows, keys) of the tile, scaled
+    lse: np.ndarray  # (rows, 1)
+    d: int
+    rows: slice
+    keys: slice
+    all_s: np.ndarray  # (n_q, n_k)
+    all_lse: np.ndarray  # (n_q,)
 
 
-def _first_rows(lse: Any, i: int, tiles: dict[str, int]) -> np.ndarray:
-    return np.roll(as_float64(lse), i * tiles["block_q"])
+def _made_by(weights: Callable[[_Tile], np.ndarray]) -> Callable[..., np.ndarray]:
+    """Return a model of the exercise from ``weights`` of a `_Tile`."""
+
+    def model(
+        q: Any, k: Any, lse: Any, i: int, j: int, *, block_q: int, block_k: int
+    ) -> np.ndarray:
+        rows, keys = (slice(n * tile, (n + 1) * tile) for n, tile in ((i, block_q), (j, block_k)))
+        all_s, all_lse = _score_tile(q, k, 0, 0, len(q), len(k)), as_float64(lse)
+        tile = _Tile(
+            all_s[rows, keys], all_lse[rows, None], q.shape[-1], rows, keys, all_s, all_lse
+        )
+        return in_float32(weights(tile))
+
+    return model
 
 
-def _along_the_keys(
-    q: Any, k: Any, lse: Any, i: int, j: int, *, block_q: int, block_k: int, of_keys: bool
-) -> np.ndarray:
-    """Return the weights, if a column has an lse: the one of its key's number, or of a row's."""
-    s = _score_tile(q, k, i, j, block_q, block_k)
-    first = j * block_k if of_keys else i * block_q
-    return in_float32(np.exp(s - as_float64(lse)[None, first : first + s.shape[1]]))
+def _softmax(s: np.ndarray, axis: int = 1) -> np.ndarray:
+    p = np.exp(s - s.max(axis=axis, keepdims=True))
+    return np.asarray(p / p.sum(axis=axis, keepdims=True))
 
 
 def _reshaped(k: np.ndarray, block_k: int) -> np.ndarray:
@@ -110,11 +116,48 @@ def _reshaped(k: np.ndarray, block_k: int) -> np.ndarray:
     return np.concatenate([tile.reshape(tile.shape[::-1]).T for tile in tiles])
 
 
-def _softmax_again(
-    q: Any, k: Any, lse: Any, i: int, j: int, *, block_q: int, block_k: int
-) -> np.ndarray:
-    p = _own_softmax(_score_tile(q, k, i, 0, block_q, len(k)), lse, q.shape[-1])
-    return p[:, j * block_k : (j + 1) * block_k]
+_MISTAKES = Mistake.table(
+    ("softmax of the tile alone",
+     "Each tile was normalised by its own sum: the sum must be over the whole row, and lse has it.",
+     _made_by(lambda at: _softmax(at.s))),
+    ("the scale is missing", "The scores are not divided by sqrt(d).",
+     _made_by(lambda at: np.exp(at.s * np.sqrt(at.d) - at.lse))),
+    ("divided by lse", "lse is a logarithm: subtract it before exp, do not divide by it.",
+     _made_by(lambda at: np.exp(at.s) / at.lse)),
+    ("exp(s) and exp(lse) apart",
+     "exp(s) / exp(lse) is exp(s - lse) on paper, but each of the two overflows above 88 and "
+     "vanishes below -103: subtract first.",
+     _made_by(lambda at: np.exp(at.s.astype(np.float32)) / np.exp(at.lse.astype(np.float32)))),
+    ("scores, not weights", "exp is missing.", _made_by(lambda at: at.s - at.lse)),
+    ("scaled twice", "The scores are divided by d, not by sqrt(d).",
+     _made_by(lambda at: np.exp(at.s / np.sqrt(at.d) - at.lse))),
+    ("lse is added", "The sign of lse is wrong: exp(s) / exp(lse) is exp(s - lse).",
+     _made_by(lambda at: np.exp(at.s + at.lse))),
+    ("lse is taken along the keys",
+     "lse is one number a query: it belongs to a row, lse[rows, None].",
+     _made_by(lambda at: np.exp(at.s - at.all_lse[at.keys])),
+     _made_by(lambda at: np.exp(at.s - at.all_lse[at.rows.start :][: at.s.shape[1]]))),
+    ("lse is not used", "exp(s) is not divided by its row's sum: that sum is exp(lse).",
+     _made_by(lambda at: np.exp(at.s))),
+    ("the scale is upside down", "The scores are multiplied by sqrt(d), not divided.",
+     _made_by(lambda at: np.exp(at.s * at.d - at.lse))),
+    ("K is reshaped, not transposed",
+     "The tile of K was given the shape (d, block_k), but its numbers kept their order: use .T.",
+     lambda q, k, lse, i, j, **tiles: _weights(
+         q, _reshaped(as_float64(k), tiles["block_k"]), lse, i, j, **tiles)),
+    ("2 in place of e", "lse is a natural logarithm: use torch.exp.",
+     _made_by(lambda at: np.exp2(at.s - at.lse))),
+    ("lse of the wrong rows", "lse is not cut at tile i: these are the first rows' numbers.",
+     _made_by(lambda at: np.exp(at.s - at.all_lse[: len(at.s), None]))),
+    ("the softmax is computed again",
+     "The weights are normalised by the sum over the keys at hand: lse knows the sum over the "
+     "whole row, and not all of its keys need be here.",
+     _made_by(lambda at: _softmax(at.all_s)[at.rows, at.keys])),
+    ("softmax over the wrong axis",
+     "Each column adds up to 1, and each row should: a query's weights lie along the keys, dim 1.",
+     _made_by(lambda at: _softmax(at.s, axis=0)),
+     _made_by(lambda at: _softmax(at.all_s, axis=0)[at.rows, at.keys])),
+)  # fmt: skip
 
 
 EXERCISE = Exercise.of(
@@ -124,80 +167,5 @@ EXERCISE = Exercise.of(
     judge=_judge_weights,
     kind="torch",
     spared={FAR: "lse is float32: near -20000 it is off by 1e-3, and so is every right weight"},
-    mistakes=(
-        _weights_mistake(
-            "softmax of the tile alone",
-            "Each tile was normalised by its own sum: the sum must be over the whole row, and "
-            "lse has it.",
-            _own_softmax,
-        ),
-        _weights_mistake(
-            "the scale is missing",
-            "The scores are not divided by sqrt(d).",
-            lambda s, lse, d: np.exp(s * np.sqrt(d) - lse),
-        ),
-        _weights_mistake(
-            "divided by lse",
-            "lse is a logarithm: subtract it before exp, do not divide by it.",
-            lambda s, lse, d: np.exp(s) / lse,
-        ),
-        _weights_mistake(
-            "exp(s) and exp(lse) apart",
-            "exp(s) / exp(lse) is exp(s - lse) on paper, but each of the two overflows above 88 "
-            "and vanishes below -103: subtract first.",
-            lambda s, lse, d: np.exp(s.astype(np.float32)) / np.exp(lse.astype(np.float32)),
-        ),
-        _weights_mistake("scores, not weights", "exp is missing.", lambda s, lse, d: s - lse),
-        _weights_mistake(
-            "scaled twice",
-            "The scores are divided by d, not by sqrt(d).",
-            lambda s, lse, d: np.exp(s / np.sqrt(d) - lse),
-        ),
-        _weights_mistake(
-            "lse is added",
-            "The sign of lse is wrong: exp(s) / exp(lse) is exp(s - lse).",
-            lambda s, lse, d: np.exp(s + lse),
-        ),
-        *Mistake.ways(
-            "lse is taken along the keys",
-            "lse is one number a query: it belongs to a row, lse[rows, None].",
-            *(partial(_along_the_keys, of_keys=x) for x in (True, False)),
-        ),
-        _weights_mistake(
-            "lse is not used",
-            "exp(s) is not divided by its row's sum: that sum is exp(lse).",
-            lambda s, lse, d: np.exp(s),
-        ),
-        _weights_mistake(
-            "the scale is upside down",
-            "The scores are multiplied by sqrt(d), not divided.",
-            lambda s, lse, d: np.exp(s * d - lse),
-        ),
-        Mistake(
-            "K is reshaped, not transposed",
-            "The tile of K was given the shape (d, block_k), but its numbers kept their order: "
-            "use .T.",
-            lambda q, k, lse, i, j, **tiles: _weights(
-                q, _reshaped(as_float64(k), tiles["block_k"]), lse, i, j, **tiles
-            ),
-        ),
-        _weights_mistake(
-            "2 in place of e",
-            "lse is a natural logarithm: use torch.exp.",
-            lambda s, lse, d: np.exp2(s - lse),
-        ),
-        Mistake(
-            "lse of the wrong rows",
-            "lse is not cut at tile i: these are the first rows' numbers.",
-            lambda q, k, lse, i, j, **tiles: _weights(
-                q, k, _first_rows(lse, i, tiles), i, j, **tiles
-            ),
-        ),
-        Mistake(
-            "the softmax is computed again",
-            "The weights are normalised by the sum over the keys at hand: lse knows the sum "
-            "over the whole row, and not all of its keys need be here.",
-            _softmax_again,
-        ),
-    ),
+    mistakes=_MISTAKES,
 )

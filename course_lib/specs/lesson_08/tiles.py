@@ -233,113 +233,81 @@ def _area(row: Row) -> int:
     return row["block_q"] * row["block_k"]
 
 
-def _largest(rows: list[Row]) -> Choice:
-    return _choice(max(rows, key=_area))
+_ALL = range(6)  # rules that are left out
 
 
-def _left(*steps: int, strict: Sequence[int] = ()) -> Callable[[list[Row]], list[Row]]:
-    """Return a sieve that leaves out these steps of the rule; see ``_best``."""
-    return lambda rows: _best(rows, steps, strict)
+def _chosen(
+    key: Callable[[Row], Any] = lambda row: 0,
+    *,
+    skip: Sequence[int] = (),
+    strict: Sequence[int] = (),
+    last: bool = False,
+) -> Callable[[list[Row]], Choice | None]:
+    """Return who takes, of the rows that `_best` leaves, the first of the largest ``key``."""
+
+    def model(rows: list[Row]) -> Choice | None:
+        try:
+            left = _best(rows, skip, strict)
+        except ValueError:  # nothing is left
+            return None
+        return _choice(max(left[::-1] if last else left, key=key)) if left else None
+
+    return model
 
 
-_CHOOSE_MISTAKES = (
-    *Mistake.ways(
-        "bigger is better",
-        "the largest tile of all was taken. It re-reads least, but what does not fit does not "
-        "start, and what spills goes through memory in every step.",
-        _largest,
-        lambda rows: _largest(rows[::-1]),
-    ),
-    *Mistake.ways(
-        "bigger is better",
-        "the most query rows of all were taken, whatever the compiler says about them.",
-        lambda rows: _choice(max(rows, key=lambda r: r["block_q"])),
-        lambda rows: _choice(max(rows[::-1], key=lambda r: r["block_q"])),
-    ),
-    Mistake(
-        "what does not fit is taken",
-        "rule 1 was left out: a kernel that asks for more shared memory than a block can get "
-        "does not start.",
-        lambda rows: _choice(_left(0)(rows)[0]),
-    ),
-    Mistake(
-        "spills are ignored",
-        "a row with stack_bytes > 0 spills: its registers go through memory in every step.",
-        lambda rows: _choice(_left(1)(rows)[0]),
-    ),
-    Mistake(
-        "a T4 is left without a choice",
-        "on a T4 no row has a tensor-core instruction: rule 3 holds only if any row has one.",
-        lambda rows: _choice_or_none(_left(strict=(2,)), rows),
-    ),
-    Mistake(
-        "one block on an SM is no choice",
-        "no row of this list lets two blocks in: rule 4 holds only if any row does.",
-        lambda rows: _choice_or_none(_left(strict=(3,)), rows),
-    ),
-    Mistake(
-        "occupancy is ignored",
-        "rule 4 was left out: with one block on an SM nothing computes while it waits.",
-        lambda rows: _choice(_left(3)(rows)[0]),
-    ),
-    Mistake(
-        "smaller is better",
-        "the smallest tile always fits, and K and V are loaded most often.",
-        lambda rows: _choice(min(rows, key=_area)),
-    ),
-    Mistake(
-        "smaller is better",
-        "the fewest registers were taken. Registers are there to be used: they matter only if "
-        "they spill.",
-        lambda rows: _choice(min(rows, key=lambda r: r["registers"])),
-    ),
-    Mistake(
-        "most blocks on an SM",
-        "two blocks are enough for rule 4; more of them mean smaller tiles.",
-        lambda rows: _choice(max(_left(3, 4, 5)(rows), key=lambda r: r["blocks_per_sm"])),
-    ),
-    Mistake(
-        "keys before queries",
-        "block_k was maximised before block_q, or decided between tiles of one area. K and V "
-        "are loaded once per tile of *queries*.",
-        lambda rows: _choice(max(_left(4, 5)(rows), key=lambda r: (r["block_k"], r["block_q"]))),
-    ),
-    *Mistake.ways(
-        "area before query rows",
-        "the largest area was taken. K and V are loaded once per tile of *queries*: rule 5 "
-        "asks for block_q alone, however few keys the tile has.",
-        lambda rows: _choice(max(_left(4, 5)(rows), key=_area)),
-        lambda rows: _choice(
-            max(_left(4, 5)(rows), key=lambda r: (_area(r), r["num_stages"], -r["registers"]))
-        ),
-    ),
-    *Mistake.ways(
-        "the tie is broken otherwise",
-        "several rows are equal in rules 1 to 5. Rule 6 decides between them: keys before "
-        "stages, stages before registers, and never their order in the list.",
-        lambda rows: _choice(_left(5)(rows)[0]),
-        lambda rows: _choice(_left(5)(rows)[-1]),
-        lambda rows: _choice(max(_left(5)(rows), key=lambda r: (r["block_k"], r["num_stages"]))),
-        lambda rows: _choice(max(_left(5)(rows), key=lambda r: (r["block_k"], -r["registers"]))),
-    ),
-    Mistake(
-        "rules 5 and 6 are left out",
-        "this is the first row that obeys rules 1 to 4: of these, which has the most queries?",
-        lambda rows: _choice(_left(4, 5)(rows)[0]),
-    ),
-    Mistake(
-        "the first row",
-        "this is simply the first row.",
-        lambda rows: _choice(rows[0]),
-    ),
-)
-
-
-def _choice_or_none(sieve: Callable[[list[Row]], list[Row]], rows: list[Row]) -> Choice | None:
-    try:
-        return _choice(sieve(rows)[0])
-    except (ValueError, IndexError):  # nothing is left
-        return None
+_MISTAKES = Mistake.table(
+    ("bigger is better",
+     "the largest tile of all was taken. It re-reads least, but what does not fit does not start, "
+     "and what spills goes through memory in every step.",
+     _chosen(_area, skip=_ALL), _chosen(_area, skip=_ALL, last=True)),
+    ("bigger is better",
+     "the most query rows of all were taken, whatever the compiler says about them.",
+     _chosen(lambda r: r["block_q"], skip=_ALL),
+     _chosen(lambda r: r["block_q"], skip=_ALL, last=True)),
+    ("what does not fit is taken",
+     "rule 1 was left out: a kernel that asks for more shared memory than a block can get does not "
+     "start.",
+     _chosen(skip=(0,))),
+    ("spills are ignored",
+     "a row with stack_bytes > 0 spills: its registers go through memory in every step.",
+     _chosen(skip=(1,))),
+    ("a T4 is left without a choice",
+     "on a T4 no row has a tensor-core instruction: rule 3 holds only if any row has one.",
+     _chosen(strict=(2,))),
+    ("one block on an SM is no choice",
+     "no row of this list lets two blocks in: rule 4 holds only if any row does.",
+     _chosen(strict=(3,))),
+    ("occupancy is ignored",
+     "rule 4 was left out: with one block on an SM nothing computes while it waits.",
+     _chosen(skip=(3,))),
+    ("smaller is better", "the smallest tile always fits, and K and V are loaded most often.",
+     _chosen(lambda r: -_area(r), skip=_ALL)),
+    ("smaller is better",
+     "the fewest registers were taken. Registers are there to be used: they matter only if they "
+     "spill.",
+     _chosen(lambda r: -r["registers"], skip=_ALL)),
+    ("most blocks on an SM", "two blocks are enough for rule 4; more of them mean smaller tiles.",
+     _chosen(lambda r: r["blocks_per_sm"], skip=(3, 4, 5))),
+    ("keys before queries",
+     "block_k was maximised before block_q, or decided between tiles of one area. K and V are "
+     "loaded once per tile of *queries*.",
+     _chosen(lambda r: (r["block_k"], r["block_q"]), skip=(4, 5))),
+    ("area before query rows",
+     "the largest area was taken. K and V are loaded once per tile of *queries*: rule 5 asks for "
+     "block_q alone, however few keys the tile has.",
+     _chosen(_area, skip=(4, 5)),
+     _chosen(lambda r: (_area(r), r["num_stages"], -r["registers"]), skip=(4, 5))),
+    ("the tie is broken otherwise",
+     "several rows are equal in rules 1 to 5. Rule 6 decides between them: keys before stages, "
+     "stages before registers, and never their order in the list.",
+     _chosen(skip=(5,)), _chosen(skip=(5,), last=True),
+     _chosen(lambda r: (r["block_k"], r["num_stages"]), skip=(5,)),
+     _chosen(lambda r: (r["block_k"], -r["registers"]), skip=(5,))),
+    ("rules 5 and 6 are left out",
+     "this is the first row that obeys rules 1 to 4: of these, which has the most queries?",
+     _chosen(skip=(4, 5))),
+    ("the first row", "this is simply the first row.", _chosen(skip=_ALL)),
+)  # fmt: skip
 
 
 CHOOSE = Exercise.of(
@@ -348,5 +316,5 @@ CHOOSE = Exercise.of(
     truth=lambda rows: _choice(_best(rows)[0]),
     judge=_judge_choice,
     spared=dict.fromkeys(HARD, "chooses a row of a table"),
-    mistakes=_CHOOSE_MISTAKES,
+    mistakes=_MISTAKES,
 )

@@ -16,7 +16,14 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import formal_fault, in_turn, no_race, was_launched
 from course_lib.judging.least import Least, counted
-from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS, attention_mistakes
+from course_lib.judging.misconceptions import (
+    BASES,
+    LEFT_OUT,
+    NOT_THE_MAXIMUM,
+    SAYS,
+    SMALL_RISE,
+    attention_mistakes,
+)
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
 
@@ -166,6 +173,12 @@ _OF_WEIGHTS = Mistake.table(
      _by_weights(lambda lse: lse / lse.sum(0))),
     ("only the largest part counts", f"{_WEIGHTS}: the smaller ones count, too.",
      _by_weights(lambda lse: (lse == lse.max(0)) * 1.0)),
+    ("every part is the last one",
+     "the address of a part begins with its number: i * rows + row.",
+     lambda o, lse: _truth(*(np.broadcast_to(as_float64(x)[-1:], x.shape) for x in (o, lse)))),
+    ("every part is the first one",
+     "the address of a part begins with its number: i * rows + row.",
+     lambda o, lse: _truth(*(np.broadcast_to(as_float64(x)[:1], x.shape) for x in (o, lse)))),
     ("divided by the number of splits",
      f"{_WEIGHTS}. The exp(lse_i - m) are not splits in number: divide by their sum.",
      _by_weights(lambda lse: np.exp(lse - finite_max(lse.max(0))) / len(lse))),
@@ -178,13 +191,14 @@ _OF_WEIGHTS = Mistake.table(
 _SHARED = frozenset(
     {
         "a maximum below 0 counts as 0", "no maximum is subtracted", NOT_THE_MAXIMUM, BASES,
-        "log2 where ln is meant", "lse in base 2", "lse is m", "lse is ln(m + l)", "lse is only l",
+        LEFT_OUT, "log2 where ln is meant", "lse in base 2", "lse is m", "lse is ln(m + l)",
+        "lse is only l",
     }
 )  # fmt: skip
 _ONE_AFTER_THE_OTHER = frozenset(
     {
         "O is not rescaled", "l is not rescaled", "nothing is rescaled", "alpha is inverted",
-        "the past is thrown away", "each tile uses its own maximum",
+        "the past is thrown away", "each tile uses its own maximum", SMALL_RISE,
     }
 )  # fmt: skip
 _EMPTY_LSE = (

@@ -117,8 +117,8 @@ def _in(scale: Array, x: Array, to: Callable[[Array], Array] = np.rint) -> Rows:
     return (numbers + 128) % 256 - 128, scale.astype(np.float64)
 
 
-def _rows(x: Array, **how: Any) -> Rows:
-    return _by(_largest(x), x, **how)
+def _rows(x: Array, of: Callable[[Array], Array] = _largest, **how: Any) -> Rows:
+    return _by(of(x), x, **how)
 
 
 def _attend(
@@ -241,6 +241,19 @@ def _at_least(x: Array, least: float, added: float = 0) -> Rows:
     return _in(np.where(_largest(x) == 0, 1, guarded), x)
 
 
+def _rounded(x: Array, dtype: str, first: bool) -> Rows:
+    """Return rows whose scales are rounded to ``dtype``: ``first``, or once they have divided."""
+    import torch
+
+    numbers, scale = _rows(x)
+    scale = torch.from_numpy(scale).to(getattr(torch, dtype)).double().numpy()
+    return _in(scale, x) if first else (numbers, scale)
+
+
+def _upside_down(rows: Rows) -> Rows:
+    return rows[0], 1 / rows[1]
+
+
 def _one(rows: Rows) -> Rows:
     return rows[0], _ONE
 
@@ -310,6 +323,21 @@ _MISTAKES = Mistake.table(
      _answer(rows=lambda x: _by(np.abs(x).min(-1, keepdims=True), x)),
      _answer(rows=lambda x: _by(np.abs(x).mean(-1, keepdims=True), x)),
      _answer(rows=lambda x: _by(np.abs(x.min(-1, keepdims=True)), x))),
+    ("the scale is of the whole range",
+     "from the smallest number to the largest is up to twice as far as from 0: half of the 255 "
+     "numbers is never used. A row's scale is its largest absolute value / 127.",
+     *(_answer(rows=partial(_rows, of=partial(np.ptp, axis=-1, keepdims=True), over=over))
+       for over in (127, 254, 255))),
+    ("the scale is rounded to half precision",
+     "it multiplies every number of the row, so that all of them are off by as much: keep it in "
+     "float32.",
+     *(_answer(rows=partial(_rounded, dtype=dtype, first=first))
+       for dtype in ("bfloat16", "float16") for first in (True, False))),
+    ("the scale is returned upside down",
+     "a row is numbers * scale: what is kept is largest / 127, and not 127 / largest.",
+     _answer(rows=lambda x: _upside_down(_rows(x))),
+     _answer(rows=lambda x: _upside_down(_rows(x)),
+             attend=lambda q, k, v: _attend(q, _upside_down(k), _upside_down(v)))),
     ("a row of zeros has scale 0",
      "0 / 0 is NaN, which no int8 holds: the scale of a row of zeros is 1.",
      _answer(rows=lambda x: (_rows(x)[0], np.where(_largest(x) == 0, 0, _rows(x)[1])))),
