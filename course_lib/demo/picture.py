@@ -68,6 +68,10 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
         starts.append(x)
         for record in (record for record in records if record.n == n):
             _draw_area(axes, record, x, side * n, top, limit_bytes, shape)
+        if n / 2 in lengths and n / 2 * side > 0.05 * top:  # the one before fits in four times
+            wide, tall = across * side * n / 2, up * side * n / 2
+            axes.plot([x, x + wide, x + wide], [tall, tall, 0], color=PAGE_INK,
+                      linestyle=(0, (3, 3)), linewidth=size / 14, gid="half")  # fmt: skip
         _say(axes, str(n), (x, -_GAP * top - deep), (0, -0.75), size, va="top")
         left += max(across * side * n, room) + gap
     right = max(left, (1.4 if narrow else 5) * top)  # four doublings: the scale stays meanwhile
@@ -99,12 +103,12 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
 
 
 def _fused_law(records: Sequence[Peak]) -> str:
-    """Return what one doubling of N does to fused attention's peak, if it is about twice."""
+    """Return what each doubling of N did to fused attention's peak, from least to most."""
     peaks = [r.bytes or 0 for r in records if r.method == "fused"]
     if len(peaks) < 2 or not all(peaks):
         return ""
-    factor = (peaks[-1] / peaks[0]) ** (1 / (len(peaks) - 1))
-    return f"fused: × about {factor:.0f}" if abs(factor - 2) < 0.3 else ""
+    least, most = (f"{f([b / a for a, b in pairwise(peaks)]):.2g}" for f in (min, max))
+    return f"fused: × {least}" + f" to {most}" * (least != most)
 
 
 def _say_law(
@@ -174,7 +178,7 @@ def _draw_area(
     if naive and tall > 0.4 * top and (inside or not record.out_of_memory):  # scores and weights
         for i, name in enumerate("SP"):
             spot = (x + square * (0.5 + i), square * 0.25)
-            spot = (x + square / 2, square * (1.25 - i)) if shape.narrow else spot
+            spot = (x + square / 4, square * (1.25 - i)) if shape.narrow else spot
             ink = PAGE_INK if record.out_of_memory else "#000000"  # on orange, whatever the page
             _say(axes, name, spot, (0, 0), size, ha="center", va="center", fontweight="bold",
                  color=ink)  # fmt: skip

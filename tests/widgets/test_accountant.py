@@ -262,7 +262,7 @@ def test_words_presets_extras_and_counters(mount, check_page):
     page = mount(accountant, width=480, dark=True)
     unfold(page)
     words = page.inner_text(".fac-words")
-    assert "Naive moves 65 × the least." in words
+    assert "Naive moves 65 × the least (each of Q, K, V, O once)." in words
     assert shown_bytes(page)[-1] == bytes_decimal(12_345_000)
     assert page.get_by_text("no area here depends on it").count() == 2
     plot = page.locator(".fac-plot").filter(has_text="N² takes over: 128")
@@ -523,6 +523,19 @@ def test_no_slider_moves_under_the_hand(mount, width):
         places[n] = round(slider.bounding_box()["y"])
     assert len(set(places.values())) == 1, places
     assert page.locator(".fac").bounding_box()["height"] < 1000
+
+
+@pytest.mark.browser
+def test_on_a_phone_no_trip_is_blank_and_the_caption_is_true_of_its_rows(mount):
+    """Two trips of S/√d had no name; "left written, right read" is true of two columns only."""
+    page = mount(HBMAccountant(), width=480)
+    assert page.locator(".fac-clock-letter", has_text="S/√d").count() == 2
+    said = page.inner_text(".fac")
+    assert "left written, right read" not in said
+    assert (
+        "the least (each of Q, K, V, O once), flash 1 × with a cache, 32.5 × without"
+        in " ".join(said.split())
+    )
 
 
 @pytest.mark.browser

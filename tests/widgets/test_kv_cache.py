@@ -107,6 +107,24 @@ def test_weights_and_bricks_take_the_area_that_they_take_of_the_memory(mount, wi
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
+def test_pointing_at_another_way_outlines_its_request_in_the_box(mount, width):
+    """What MHA would take was a bar beside the box; now it lies over the bricks that it ousts."""
+    page = mount(KVCacheCalculator(), width=width)
+    outline, first = page.locator(".fac-kv-other"), page.locator(".fac-kv-first-k")
+    assert outline.count() == 0
+    for name, times in (("MHA", 4), ("MQA", 1 / 8)):
+        page.locator(".fac-kv-store", has_text=name).hover()
+        long = "ns => ns.reduce((sum, n) => sum + n.width.baseVal.value, 0)"
+        assert outline.evaluate_all(long) == pytest.approx(
+            times * first.evaluate_all(long), rel=1e-2
+        )
+    page.locator(".fac-kv-fields select").first.hover()
+    page.wait_for_timeout(100)
+    assert outline.count() == 0
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
 def test_each_way_to_keep_the_cache_says_what_it_keeps(mount, width):
     cache = KVCacheCalculator(window=512)
     variants = mount(cache, width=width).locator("[data-fac-part=kv-variants]")
@@ -115,7 +133,7 @@ def test_each_way_to_keep_the_cache_says_what_it_keeps(mount, width):
         assert cache.says(name) in shown
     assert sorted(fits) == sorted(str(cache.requests(name)) for name in VARIANTS)
     heads = variants.locator(".fac-t-soft").all_text_contents()
-    assert heads == ["fit" if width == 480 else "requests that fit", "size of one request"]
+    assert heads == ["requests" if width == 480 else "requests that fit", "size of one request"]
     assert "only the last 512 keys are kept" in shown
 
 

@@ -355,7 +355,7 @@ def test_the_roof_has_one_shape_or_the_zoom_is_shown(mount, width):
         shapes[name] = page.locator(".fac-roof-line").get_attribute("points")
         assert page.locator(".fac-roof-map").count() == (shapes[name] != shapes["kernels"]), name
     assert shapes["dial"] == shapes["kernels"]
-    assert (shapes["timed"] == shapes["kernels"]) == (width == 1280)
+    assert shapes["timed"] != shapes["kernels"], "what was measured fills the window at any width"
     seen, map_ = (page.locator(f".fac-roof-{name}").bounding_box() for name in ("seen", "map"))
     assert map_["x"] - 1 <= seen["x"]
     assert seen["x"] + seen["width"] <= map_["x"] + map_["width"] + 2
@@ -384,7 +384,7 @@ def test_a_title_names_kernels_by_what_differs(mount, width):
     chart.add_measurement("rung 1, the plainest", intensity=7826, tflops=409, loads=63.8)
     chart.add_measurement("rung 8, the fastest", intensity=2886, tflops=748, loads=188)
     page = mount(chart, width=width)
-    says = "The fastest moves 2.7 × the HBM bytes of the plainest, and yet is 1.8 × as fast."
+    says = "The fastest kernel moves 2.7 × the HBM bytes of the plainest, and yet is 1.8 × as fast."
     assert page.inner_text(".fac-finding") == says
     assert "the fastest" in page.text_content(".fac-stage")
 
@@ -407,12 +407,37 @@ def test_the_paradox_is_resolved_in_a_line_from_the_record(mount, width):
     assert page.inner_text(".fac-roof-why") == (
         f"Neither waits for HBM: its bytes take {fast:.2g} % of the fastest’s time, "
         f"{slow:.2g} % of the plainest’s time. "
-        f"On the chip the fastest loads {188 / 63.8:.2g} × less: {small}, not {big} GB."
+        f"On the chip (bars) the fastest loads {188 / 63.8:.2g} × less: {small}, not {big} GB."
     )
     if width == 1280:
         assert page.locator(".fac-roof-why").bounding_box()["height"] < 30, "one line"
     page.get_by_label("GPU").select_option("T4")
     assert not page.locator(".fac-roof-why").is_visible()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_cause_is_drawn_what_each_loads_on_the_chip_and_what_of_it_hbm_moves(mount, width):
+    """34.5 and 11.7 GB were digits in a sentence: here they are bars, to one scale."""
+    page = mount(rungs(), width=width)
+    long = "ns => ns.map((n) => n.width.baseVal.value)"
+    loaded, crossed = (
+        page.locator(f".fac-roof-{name}").evaluate_all(long) for name in ("loaded", "crossed")
+    )
+    marks = sorted(rungs().marks, key=lambda mark: -mark["tflops"])
+    assert len(loaded) == len(marks) == 2
+    assert loaded[1] / loaded[0] == pytest.approx(marks[0]["loads"] / marks[1]["loads"], rel=1e-3)
+    for bar, part, mark in zip(loaded, crossed, marks, strict=True):
+        assert part / bar == pytest.approx(mark["loads"] / mark["intensity"], rel=1e-3)
+
+
+@pytest.mark.browser
+def test_on_a_phone_no_name_breaks_out_of_the_picture(mount):
+    """ "flash at worst" stood over the upper edge of the shaded side."""
+    page = mount(RooflineChart(n=8192, d=128, heads=8), width=480)
+    edge = page.locator(".fac-roof-side").bounding_box()["y"]
+    name = page.locator(".fac-stage text", has_text="flash at worst").bounding_box()
+    assert name["y"] + 3 > edge, "but for the font's own room above its letters"
 
 
 @pytest.mark.browser

@@ -248,13 +248,15 @@ def test_a_bigger_tile_shortens_the_bar_of_the_reads(mount, width):
         page.wait_for_function(
             f"document.querySelector('.fac-stage').textContent.includes('read {many} times')"
         )
-        bars = page.locator(".fac-sram-read").evaluate_all("ns => ns.map(n => n.getBBox().width)")
+        bars = page.locator(".fac-sram-read").evaluate_all("ns => ns.map(n => n.getBBox().height)")
         assert len(bars) == 2
         long[rows] = bars[0]
     assert long[64] == pytest.approx(2 * long[128], rel=1e-3)
     assert long[128] == pytest.approx(2 * long[256], rel=1e-3)
-    assert long[32] == long[64], "no longer than there is room,"
-    assert "cut: 2 × as long" in page.text_content(".fac-stage"), "and it says so"
+    assert long[32] == pytest.approx(long[64] * 171 / 128, rel=1e-3), (
+        "no taller than there is room,"
+    )
+    assert "↑ 256" in page.text_content(".fac-stage"), "and it says so"
     page.evaluate("facModel.set('n', 1)")
     page.wait_for_function("document.querySelector('.fac').textContent.includes('are read 1 time')")
 
@@ -271,24 +273,32 @@ def test_a_title_breaks_no_number_from_its_unit(mount):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280, 1920])
-def test_each_limit_stands_on_the_axis_of_the_reads_at_the_largest_tile_that_fits(mount, width):
-    """What a limit costs in reads was in a table under a fold."""
+def test_a_limit_stands_over_the_reads_that_it_allows(mount, width):
+    """Two rulers had the GPUs in opposite order, and the T4 fell off: memory is one axis now."""
     budget = SramBudget()
     page = mount(budget, width=width, reduced=True)
-    bar = page.locator(".fac-sram-read").first.evaluate("n => n.getBBox().width")
-    each = bar / budget.rereads()
+    box = """ns => ns.map((n) => n.getBBox()).map((b) => [b.x + b.width / 2, b.y])"""
+    bar = page.locator(".fac-sram-read").first.evaluate("n => [n.getBBox().y, n.getBBox().height]")
+    each, base = bar[1] / budget.rereads(), sum(bar)
     want = {name: budget.rereads(budget.largest_tile(name)) for name in SHOWN_GPUS}
     assert want == {"T4": 171, "L4": 103, "A100-80": 64, "H100": 52, "B200": 52}
-    marks = page.locator(".fac-sram-least").evaluate_all(
-        "ns => ns.map((n) => n.getBBox()).map((b) => b.x + b.width / 2 - 1)"
-    )
-    assert [x / each for x in marks] == pytest.approx([52, 64, 103], abs=0.5)
+    marks = page.locator(".fac-sram-least").evaluate_all(box)
+    walls = page.locator(".fac-sram-wall").evaluate_all(box)
+    assert [x for x, _ in marks] == pytest.approx([x for x, _ in walls], abs=0.6), "one axis"
+    assert [(base - y) / each for _, y in marks] == pytest.approx([171, 103, 64, 52], abs=0.5)
+    line = page.locator(".fac-sram-line")
+    for x, y in marks:  # each limit ends on the line of the fewest reads
+        assert line.evaluate(
+            """(n, [x, y]) => { for (let at = 0; at < n.getTotalLength(); at += 0.5) {
+                 const p = n.getPointAtLength(at);
+                 if (Math.hypot(p.x - x, p.y - y) < 2) return true; }
+               return false; }""",
+            [x, y],
+        )
     said = page.locator(".fac-stage text").all_text_contents()
-    rows = {name: f", {budget.largest_tile(name)} rows" * (width > 480) for name in want}
-    for names, gpu in (("H100, B200", "H100"), ("A100-80", "A100-80"), ("L4", "L4")):
-        assert said[said.index(names) + 1] == f"{want[gpu]} times{rows[gpu]}"
-    off = said[said.index("T4") + 1]
-    assert off == f"171{' times' * (width > 480)} →", "past the end of the axis"
+    for names, gpu in (("H100, B200", "H100"), ("A100-80", "A100-80"), ("L4", "L4"), ("T4", "T4")):
+        assert re.match(rf"{want[gpu]} (×|times)", said[said.index(names) + 1])
+    assert "line: the fewest reads in so" in page.text_content(".fac-stage")
     boxes = [one.bounding_box() for one in page.locator(".fac-stage text").all()]
     below = [
         b for b in boxes if b and b["y"] > page.locator(".fac-sram-read").first.bounding_box()["y"]
@@ -324,12 +334,16 @@ def test_what_is_outside_says_how_much_of_it_and_what_the_limit_costs(mount, wid
     assert wall["x"] + wall["width"] / 2 == pytest.approx(block["x"] + 1, abs=2)
     best = budget.rereads(budget.largest_tile("B200"))
     assert f"would be read {budget.rereads()} times" in page.text_content(".fac-stage")
-    assert any(f"+ {best - budget.rereads()}" in text for text in said)
-    of_reads = "ns => ns.map((n) => n.getBBox().width)"
+    assert {
+        f"+ {best - budget.rereads()}",
+        f"the limit costs {best - budget.rereads()} more",
+    } & set(said)
+    assert "line: the fewest reads in so" in page.text_content(".fac-stage"), "the key stays"
+    of_reads = "ns => ns.map((n) => n.getBBox().height)"
     (read, _), (cost, _) = (
         page.locator(f".fac-sram-{what}").evaluate_all(of_reads) for what in ("read", "cost")
     )
-    assert cost / read == pytest.approx((best - budget.rereads()) / budget.rereads(), rel=0.01)
+    assert cost / read == pytest.approx(best / budget.rereads(), rel=0.01)
     page.get_by_label("B_q").first.press("ArrowLeft")
     page.get_by_label("B_k").first.press("ArrowLeft")
     page.wait_for_function("!document.querySelector('.fac-sram-cost, .fac-sram-last')")

@@ -334,7 +334,7 @@ def test_the_old_stack_shrinks_by_alpha_and_the_new_part_is_what_lies_on_the_des
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 def test_the_bars_of_p_stack_into_l(mount, width):
-    """p at 161 px a unit beside ℓ at 40: a weight of 0.272 looked twice the sum that holds it."""
+    """p at 161 px a unit beside ℓ at 40 misled; at ℓ's scale p was 12 px: now n times ℓ's, said."""
     stepper = TileStepper()
     page = mount(at(stepper, 12), width=width, reduced=True)
     box = "ns => ns.map((n) => (({ y, height }) => [y, height])(n.getBBox()))"
@@ -342,7 +342,10 @@ def test_the_bars_of_p_stack_into_l(mount, width):
     parts = page.locator("[data-fac-part=stepper-notes] .fac-step-next").evaluate_all(box)
     first, stop = stepper.data["tiles"][1]
     assert len(parts) == stop - first
-    assert [tall for _, tall in parts] == pytest.approx([tall for _, tall in bars], abs=0.01)
+    lens = int(page.locator(".fac-stage text", has_text="as in ℓ").text_content().split(" × ")[0])
+    assert lens > 1
+    assert [lens * tall for _, tall in parts] == pytest.approx([tall for _, tall in bars], abs=0.01)
+    assert max(tall for _, tall in bars) > 20, "a weight is read, not guessed"
     old = page.locator("[data-fac-part=stepper-notes] .fac-step-bar").first.evaluate_all(box)
     tops = [old[0][0], *(y for y, _ in parts)]
     heights = [tall for _, tall in parts]
@@ -581,6 +584,43 @@ def test_all_lines_are_seen_and_the_answer_stands_in_their_place(mount, width):
     assert not page.locator(".fac-code").is_visible()
     assert page.locator(".fac-final").is_visible()
     assert page.locator(".fac").bounding_box()["height"] == tall
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_exact_answer_is_a_line_that_the_walk_comes_to(mount, width):
+    """It stood there only at the end: nothing was seen to arrive, and no mistake to miss it."""
+    page = mount(by_hand(), width=width, reduced=True)
+    line, heights = page.locator(".fac-step-truth"), set()
+    middle = "n => { const b = n.getBBox(); return b.y + b.height / 2; }"
+    for step in range(16):
+        page.evaluate(f"facModel.set('step', {step})")
+        heights.add(round(line.evaluate(middle), 2))
+    assert len(heights) == 1, "it never moves"
+    assert "exact" not in page.text_content(".fac-stage"), "at the end the answer is named itself"
+    dot = page.locator(".fac-step-dot")
+    assert dot.last.evaluate(middle) == pytest.approx(heights.pop(), abs=0.5)
+    page.evaluate("facModel.set('step', 0)")
+    assert "exact" in page.text_content(".fac-stage")
+    page.get_by_label("A mistake to try").select_option("neither")
+    page.evaluate("facModel.set('step', 15)")
+    cross = page.locator(".fac-step-cross").evaluate(middle)
+    assert abs(cross - line.evaluate(middle)) > 15, "a mistake misses"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_no_line_of_m_strikes_a_score_out(mount, width):
+    """ "m was 3" went through the 2 of tile B."""
+    page = mount(at(by_hand(), 11), width=width, reduced=True)
+    box = "n => { const b = n.getBBox(); return [b.y, b.y + b.height]; }"
+    lines = page.locator(".fac-step-m, .fac-stage path.fac-step-m-old").evaluate_all(
+        f"ns => ns.map({box})"
+    )
+    for number in ("1", "2", "3", "5"):
+        label = page.locator("[data-fac-part=stepper-tiles] text").get_by_text(number, exact=True)
+        top, low = label.evaluate(box)
+        assert not any(y - 1 < low - 3 and top + 3 < y2 + 1 for y, y2 in lines), number
 
 
 @pytest.mark.browser

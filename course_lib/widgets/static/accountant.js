@@ -315,7 +315,7 @@ function render({ model, el }) {
         for (const { tensor, seconds } of inBytes) {
           const wide_ = seconds * scale, letter = data.scores[tensor] ?? tensor.toUpperCase(), key = `${name} bytes ${l.model.name} ${x}`;
           add(key, "rect", { class: `fac-clock-bytes fac-fill-${data.scores[tensor] ? "s" : tensor}`, x, y: top, width: wide_, height: thick });
-          if (wide_ > wide(letter, size) + 8 && thick > size) add(`${key} says`, "text", { class: "fac-clock-letter", x: x + wide_ / 2, y: top + thick / 2 + 0.35 * size }, letter);
+          if (wide_ > wide(letter, size) + 2 && thick > size) add(`${key} says`, "text", { class: "fac-clock-letter", x: x + wide_ / 2, y: top + thick / 2 + 0.35 * size }, letter);
           x += wide_;
         }
         if (row.launched) add(`${name} says other`, "text", { class: row.limit === "overhead" ? "fac-clock-longest" : "fac-clock-says", x: left + row.overhead * scale + 6, y: y + high / 2 + 0.35 * size }, `${count} launch${count > 1 ? "es" : ""}: ${told(row.overhead)}`);
@@ -487,7 +487,7 @@ function render({ model, el }) {
     barText.setAttribute("x", long + 8);
     const heads = values.H > 1 ? `all ${values.H} heads` : "one head", strips = lanes.some((l) => l.trips.some(({ score }) => score));
     const square = handled.model.terms.find((term) => "N_q" in term.powers && "N_k" in term.powers), of = values.H > 1 ? "of each head N" : "N";
-    write(legend, `Bytes and areas: ${heads}${get("layers") > 1 ? ` of ${get("layers")} layers` : ""}. ${strips && square ? `A square is S or P, ${of} × N numbers, ${bytesText(termBytes(square, values) * get("layers"))}: left written, right read. Strips: ` : ""}Q, K, V and O, N × d.`);
+    write(legend, `Bytes and areas: ${heads}${get("layers") > 1 ? ` of ${get("layers")} layers` : ""}. ${strips && square ? `A square is S or P, ${of} × N numbers, ${bytesText(termBytes(square, values) * get("layers"))}${flat ? "" : ": left written, right read"}. Strips: ` : ""}Q, K, V and O, N × d.`);
     if (shown.scale && shown.scale !== scale && shown.width === whole) zoom(shown.scale / scale, shown.n * scale);
     shown = { ...shown, scale, n: shape.n, width: whole };
     return Math.round(((narrow ? 4.5 : 3.2) + (narrow ? 2.6 : 2.1) * lanes.length) * (big ? 16 : 13 * z)) + free;
@@ -550,9 +550,9 @@ function render({ model, el }) {
     const label = capital(plainly(data.models[told].label)), { limit } = paces[told];
     if (limit === "overhead") return `At N = ${get("n")} launches set ${label === "Naive" ? "naive's" : "the"} pace: they take ${milliseconds(1000 * paces[told].overhead)}, all its bytes ${milliseconds(1000 * paces[told].traffic)}.`.replaceAll(/(?<=\d) (?=.?s\b)/g, "\u00a0");
     if (told === base) return `${label} moves ${bytesText(totals[told])}; on ${chip.name} ${LIMITS[limit]} the pace.`;
-    const of = bound < 0 ? `what ${data.models[base].label} moves` : "the least", ratio = totals[told] / totals[base];
+    const of = bound < 0 ? `what ${data.models[base].label} moves` : "the least (each of Q, K, V, O once)", ratio = totals[told] / totals[base];
     const flash = data.models.findIndex((m) => m.kind === "upper bound"), worst = totals[flash] / totals[base];
-    return `${label} moves ${times(ratio)} × ${of}${bound >= 0 && flash >= 0 ? `, flash ${worst > 1.005 ? `1 to ${times(worst)}` : 1} ×` : ""}.`;
+    return `${label} moves ${times(ratio)} × ${of}${bound >= 0 && flash >= 0 ? `, flash ${worst > 1.005 ? `1 × with a cache, ${times(worst)} × without` : "1 ×"}` : ""}.`;
   }
 
   // The plot over N: its nodes stay, only what a setting changes is written again ----------------

@@ -38,8 +38,10 @@ function render({ model, el }) {
   const preset = select("Model", [["", "own settings"], ...names.map((name) => [name, name])], (name) => name && put(model, data.presets[name]));
   const dtype = select("Cache dtype", Object.keys(data.dtypes).map((name) => [name, name]), (value) => put(model, { dtype: value }));
   const gpu = select("GPU", Object.entries(data.capacity).map(([name, bytes]) => [name, `${name}, ${bytesText(bytes, GIB)}`]), (value) => put(model, { gpu: value }));
-  const layers = [s("g"), s("g")], [box, lines] = layers.map(scene);
-  const picture = stage(model, "kv-box", drawBox, layers[0]), others = stage(model, "kv-variants", drawVariants, layers[1]);
+  const layers = [s("g"), s("g"), s("g")], [box, lines, other] = layers.map(scene);
+  const picture = stage(model, "kv-box", drawBox, layers[0], layers[2]), others = stage(model, "kv-variants", drawVariants, layers[1]);
+  let outline = () => {}; // of so many bytes in the box: what is pointed at below
+  el.onpointermove = ({ target }) => layers[1].contains(target) || outline(0);
   const marks = key();
   const words = h("p", { class: "fac-stage-words" }), voice = announcer();
   root(model, el, picture.node, marks, words, others.node, h("div", { class: "fac-fields fac-kv-fields" }, fields.n.node, preset.row, gpu.row),
@@ -75,6 +77,8 @@ function render({ model, el }) {
     // As many rows as leave no request in two of them; what is left over lies at their ends.
     if (!picture.svg.facHeld) rows = !fit ? 8 : fit < 5 ? fit : [8, 7, 9, 6, 10, 5].find((many) => fit % many === 0) ?? 8;
     const full = fit * brick || free, row = tall / rows, place = { x: 1 + slab, w: (wall - slab) * (full / free), y: top, row, rows };
+    outline = (bytes) => other((add) => free > 0 && bytes && ribbon(add, "other", "fac-kv-other", place, 0, Math.min(bytes, full), full));
+    outline(0);
     brickAt = free > 0 && brick * rows <= full ? { x: place.x, w: (brick / full) * rows * place.w } : null;
     box((add) => {
       add("head", "text", { class: wide(title, 1.25 * fs) > width ? "fac-t-name" : "fac-t-big", x: 1, y: 1.3 * fs }, title);
@@ -157,7 +161,7 @@ function render({ model, el }) {
     const now = settings(), values = cacheValues({ ...now, batch: 1 }, data.dtypes), size = (variant) => cacheBytes(variant, values);
     const fixed = ([name]) => name !== OWN && !(name in STORES); // no setting of this model
     const all = Object.entries(data.variants).sort((a, b) => fixed(a) - fixed(b) || size(b[1]) - size(a[1])), sizes = all.map(([, variant]) => size(variant)), most = Math.max(...sizes), settable = all.filter((one) => !fixed(one)).length;
-    const narrow = width < 700, line = (narrow ? 3 : 1.9) * fs, first = 3.3 * fs, heads = [narrow ? "fit" : "requests that fit", "size of one request"], fit = (variant) => String(requestsThatFit(variant, now, data)), count = Math.max(wide(narrow ? heads[0] : "", fs), ...all.map(([, variant]) => wide(fit(variant), fs))) + 0.7 * fs;
+    const narrow = width < 700, line = (narrow ? 3 : 1.9) * fs, first = 3.3 * fs, heads = [narrow ? "requests" : "requests that fit", "size of one request"], fit = (variant) => String(requestsThatFit(variant, now, data)), count = Math.max(wide(narrow ? heads[0] : "", fs), ...all.map(([, variant]) => wide(fit(variant), fs))) + 0.7 * fs;
     const names_ = narrow ? 0.6 * fs : 11 * fs, end = (narrow ? 6.5 : 31) * fs, own_ = size(data.variants[OWN]), room = (x) => width - x - end;
     const under = brickAt && brickAt.x >= names_ + count - 0.5 * fs && (most / own_) * brickAt.w <= room(brickAt.x); // the bars have the box's own scale
     const left = under ? brickAt.x : names_ + count, scale = under ? brickAt.w / own_ : room(left) / most;
@@ -171,7 +175,7 @@ function render({ model, el }) {
       all.forEach(([name, variant], i) => {
         const own = name === OWN, w = Math.max(1.5, scale * sizes[i]), change = STORES[name]?.(now), at = at0(i), y0 = barY(i);
         const what = saysOf(variant, now), shown = own && now.kv_heads > 1 && now.kv_heads < now.heads ? `${name} (GQA)` : name, text = { y: narrow ? at - 0.05 * fs : at + 1.15 * fs };
-        if (change || own) add(`store ${name}`, "rect", { class: own ? "fac-kv-is" : "fac-kv-store", x: 1, y: at - (narrow ? 1.2 : 0.1) * fs, width: width - 2, height: line - 0.2 * fs, rx: 5 }, own ? "" : `store it so: ${name}`, own ? null : () => put(model, change));
+        if (change || own) add(`store ${name}`, "rect", { class: own ? "fac-kv-is" : "fac-kv-store", x: 1, y: at - (narrow ? 1.2 : 0.1) * fs, width: width - 2, height: line - 0.2 * fs, rx: 5 }, own ? "" : `store it so: ${name}`, own ? null : () => put(model, change)).onpointermove = () => outline(own ? 0 : sizes[i]);
         if (change || own) add(`choice ${name}`, "circle", { class: own ? "fac-kv-chosen" : "fac-kv-choice", cx: 0.95 * fs, cy: text.y - 0.33 * fs, r: 0.36 * fs });
         add(`name ${name}`, "text", { class: own ? "fac-t-name" : "", x: 1.8 * fs, ...text }, narrow ? `${shown}: ${what}` : shown);
         add(`bar ${name}`, "rect", { class: "fac-kv-bar fac-fill-other", style: own ? "fill:var(--fac-k)" : "", x: left, y: y0, width: w, height: high }, what);

@@ -1,6 +1,7 @@
 // The Race's canvas: what lies where, every area at one scale, and the tiles that move; words and handles: race.js.
 
 const colourOf = (tensor) => COLOUR[isScore(tensor) ? "s" : tensor] ?? COLOUR.other;
+const homeOf = ({ tensor }) => (isScore(tensor) ? "s" : tensor);
 const SEEK = 22; // pixels: the slider below the tapes
 const ease = (u) => (u < 0.5 ? 2 * u * u : 1 - 2 * (1 - u) ** 2);
 
@@ -105,8 +106,8 @@ function raceCanvas(get) {
       lane.scores = n * (get("decode") ? 1 : n) * b();
       const queries = get("decode") ? 1 : n;
       let x = lane.x + Math.max(0.9 * fs, 1.3 * fs - (d * scale) / 2);
-      const strip = Math.max(2, d * scale), gaps = Object.fromEntries(Object.entries({ q: 3.9, k: 2.6, v: 2.6, o: 1.9, s: 0 }).map(([t, gap]) => [t, Math.max(gap * fs, 2.7 * fs - strip)]));
-      const used = x - lane.x + 4 * strip + H + gaps.q + 2 * gaps.k + gaps.o, free = Math.max(0, Math.min(1.8 * fs, (lw - 1.3 * fs - used - 0.4 * H) / 4)); // beside S lie its trips
+      const strip = Math.max(2, d * scale), gaps = Object.fromEntries(Object.entries({ q: 3.9, k: 3, v: 2.6, o: 1.9, s: 0 }).map(([t, gap]) => [t, Math.max(gap * fs, 2.7 * fs - strip)]));
+      const used = x - lane.x + 4 * strip + H + gaps.q + gaps.k + gaps.v + gaps.o, free = Math.max(0, Math.min(1.8 * fs, (lw - 1.3 * fs - used - 0.4 * H) / 4)); // beside S lie its trips
       lane.at = {};
       for (const t of ["q", "k", "v", "o", "s"]) {
         const w = Math.max(2, (t === "s" ? n : d) * scale), tall = Math.max(2, ("kv".includes(t) ? n : queries) * scale);
@@ -125,7 +126,7 @@ function raceCanvas(get) {
   const wall = () => ((chip().shared / b()) * race.box.zoom ** 2) / race.box.deskH;
   const slot = (rows, cols) => (rows * cols * race.box.zoom ** 2) / race.box.deskH;
   const place = (lane, e) => {
-    const at = lane.at[isScore(e.tensor) ? "s" : e.tensor];
+    const at = lane.at[homeOf(e)];
     if (!at) return null;
     const whole = e.tensor === "lse";
     if (whole) return null;
@@ -175,7 +176,7 @@ function raceCanvas(get) {
     lane.least0 = lane.past[i] + e.least;
     if (e.tensor === "o" && e.kind === "store") lane.written += e.bytes;
     lane.moved = lane.from[i] + e.bytes;
-    const t = isScore(e.tensor) ? "s" : e.tensor;
+    const t = homeOf(e);
     lane.reads[t] = (lane.reads[t] ?? 0) + e.bytes;
     if (!p) return;
     if (e.kind === "store") {
@@ -198,24 +199,24 @@ function raceCanvas(get) {
     }
   }
   /** Lay what is over onto both tapes, from event `start` on; the bytes of a group tensor by tensor, as first met. */
-  function ink(lane, start) {
+  function ink(lane, start, stop = lane.done, g = laid, alpha = 1) {
     const { tape, thin } = race.box;
-    for (let i = lane.group[start], j; i < lane.done; i = j) {
-      for (j = i + 1; j < lane.done && lane.group[j] === i; ) j += 1;
+    for (let i = lane.group[start], j; i < stop; i = j) {
+      for (j = i + 1; j < stop && lane.group[j] === i; ) j += 1;
       const group = lane.events.slice(i, j);
-      strip(lane, group, "bytes", lane.from[i], lane.bill, tape);
-      if (thin) strip(lane, group, "least", lane.past[i], lane.bill + tape + 4, thin);
+      strip(g, alpha, group, "bytes", lane.from[i], lane.bill, tape);
+      if (thin && g === laid) strip(g, alpha, group, "least", lane.past[i], lane.bill + tape + 4, thin);
     }
   }
-  function strip(lane, group, what, from, y, tall) {
+  function strip(g, alpha, group, what, from, y, tall) {
     const px = race.box.tw / race.axis, sums = {};
     for (const e of group) if (e[what]) sums[e.tensor] = (sums[e.tensor] ?? 0) + e[what];
     const k = race.box.pixels, edge = (byte) => Math.round(byte * px * k) / k; // else thin tiles blend
     let end = from;
     for (const [tensor, sum] of Object.entries(sums)) {
       const x = edge(end), w = edge((end += sum)) - x;
-      laid.clearRect(x, y, w, tall);
-      paint(laid, tensor, x, y, w, tall);
+      g.clearRect(x, y, w, tall);
+      paint(g, tensor, x, y, w, tall, alpha);
     }
   }
   /** An outline that is seen on every colour. */
@@ -265,12 +266,12 @@ function raceCanvas(get) {
         const q = has.q && now.length === 1 && place(lane, has.q);
         if (q) ring(g, q, [[4, ground], [1.5, pen]]); // whose answer is being made
       }
-      if (!desk && lane.name === "naive" && first) fill(g, first.tensor, lane.slots["a tile"]);
+      if (!desk && lane.name === "naive" && first) fill(g, first.tensor, lane.slots[homeOf(first)]);
       if (desk && lane.name === "naive" && first && place(lane, first)) { // it holds what has come, or has not left
-        const home = at[isScore(first.tensor) ? "s" : first.tensor];
+        const home = at[homeOf(first)];
         paint(g, first.tensor, lane.x + 2, top, Math.min(home.w, wall()) * (still ? 1 : first.kind === "load" ? u : 1 - u), race.box.deskH);
       }
-      if (!clock && lane.name === "naive" && race.lanes[1]) lane.parts.reduce((x, [t, bytes]) => (paint(g, t, x * px, lane.bill, bytes * px, race.box.tape, 0.3), x + bytes), 0); // given: what the other is guessed against
+      if (!clock && lane.name === "naive" && race.lanes[1]) ink(lane, 0, lane.events.length, g, 0.3); // given: what the other is guessed against
       if (clock && lane.name === "naive") for (let i = lane.trips - 1, { x, y, w, h } = lane.at.s; i > 0; i -= 1) g.strokeRect(x + w + 1.5 + (i - 1) * w * race.box.part, y, w * race.box.part - 2, h); // the trips to come
       let moved = lane.moved;
       now.forEach((e, k) => {
@@ -279,7 +280,7 @@ function raceCanvas(get) {
         moved += e.bytes * u;
         if (!p) return;
         const spread = lane.x + ((k + 0.5) / now.length) * race.box.lw, size = Math.min(9, p.w);
-        const home = at[isScore(e.tensor) ? "s" : e.tensor], most = Math.min(home.w, wall());
+        const home = at[homeOf(e)], most = Math.min(home.w, wall());
         // to the desk, or, where none is drawn, what crosses is laid on the tape
         const to = !desk ? head : k ? { x: spread, y: top - 0.3 * race.box.fs, w: size, h: size } : { x: lane.name === "naive" ? lane.x + 2 : home.x, y: top, w: most, h: race.box.deskH };
         const share = !desk || e.kind === "load" ? flies : 1 - flies;
@@ -297,7 +298,8 @@ function raceCanvas(get) {
         }
         for (const o of !still ? [r] : k || !desk ? [p] : [p, to]) ring(g, o, now.length > 1 ? [[3, ground], [1, pen]] : [[6, ground], [2.5, pen]]);
         g.restore();
-        if (still && !k) link(g, p, desk ? to : lane.slots[lane.name === "naive" ? "a tile" : e.tensor], e.kind === "load");
+        const slot = !desk && lane.slots[homeOf(e)], at_ = lane.at[homeOf(e)];
+        if (still && !k) link(g, slot ? { ...slot, y: at_.y, h: at_.h } : p, slot || to, e.kind === "load"); // short and upright, through no word
       });
       lane.now = moved;
       lane.current = first;

@@ -152,20 +152,18 @@ function tapeScale(text, { box: { fs, tw, low }, axis, lanes }) {
 
 const ORDER = ["q", "o", "k", "v"]; // how tiles lie on the desk; then S
 const SLOT = 1.1; // of the letters' height
-/** One program's tiles, where no desk is drawn: each a square with its letter, full while it is there. */
+/** One program's tiles, where no desk is drawn: each a square under its matrix, full while it is there. */
 function chipOf(text, lane, { box: { fs, lw } }) {
-  const { x, chipY } = lane, naive = lane.name === "naive";
+  const { x, chipY } = lane, narrow = lw < 500, w = SLOT * fs, y = chipY + 0.45 * fs;
   lane.slots = {};
-  let left = naive ? lane.at.o.x - 0.95 * fs : x + 5.2 * fs; // near S, whose tiles it takes
-  const nodes = [v("rect", { class: "fac-race-chip", x, y: chipY, width: lw, height: 2 * fs, rx: 4 }), text(x + 0.7 * fs, chipY + 1.35 * fs, "fac-race-name", "on chip")];
-  for (const t of naive ? ["a tile"] : ["q", "k", "v", "o", "s"]) {
-    left += 0.95 * fs;
-    nodes.push(text(left - 0.2 * fs, chipY + 1.33 * fs, "fac-race-soft", naive ? "" : t.toUpperCase(), { "text-anchor": "end" }, naive ? (node) => (lane.slotText = node) : null));
-    lane.slots[t] = { x: left, y: chipY + 0.45 * fs, w: SLOT * fs, h: SLOT * fs };
-    nodes.push(v("rect", { class: "fac-race-slot", x: left, y: chipY + 0.45 * fs, width: SLOT * fs, height: SLOT * fs }));
-    left += (SLOT + 0.35) * fs;
+  const nodes = [v("rect", { class: "fac-race-chip", x, y: chipY, width: lw, height: 2 * fs, rx: 4 }), text(narrow ? lane.at.q.x + 0.8 * fs : x + lw - 0.7 * fs, chipY + 1.35 * fs, "fac-race-name", "on chip", { "text-anchor": narrow ? "start" : "end" })];
+  for (const [t, at] of Object.entries(lane.at)) {
+    const left = at.x + 1 - w / 2;
+    lane.slots[t] = { x: left, y, w, h: w };
+    nodes.push(v("rect", { class: "fac-race-slot", x: left, y, width: w, height: w }), text(left + w + 0.25 * fs, chipY + 1.33 * fs, "fac-race-soft", t === "s" ? "S" : "")); // the others’ names stand above them
   }
-  lane.statusX = left + 0.3 * fs;
+  lane.statusX = lane.slots.s.x + w + 1.5 * fs;
+  lane.statusW = x + lw - lane.statusX - (narrow ? 0 : 4 * fs);
   return nodes;
 }
 
@@ -207,10 +205,11 @@ function raceTitle(race, clock, get) {
 /** What the tapes count, in words; with the caches drawn, what of it HBM carries. */
 function raceSays(race, clock, get) {
     const wrong = race.difference == null || clock < race.end ? "" : ` The first difference is event ${race.difference + 1}: ${race.lanes[1].events[race.difference] ? says(race.lanes[1], race.lanes[1].events[race.difference]) : "yours has ended"}${race.lanes[0].events[race.difference] ? `, where the other does: ${says(race.lanes[0], race.lanes[0].events[race.difference])}` : ""}.`;
+  const stripe = clock ? ` A stripe: one more trip, 1/${Math.round(1 / race.box.part)} as wide.` : "";
   const asked = "Tape: every load and store, by size", [badge] = race.badges;
   const thin = clock && race.lanes.some((lane) => lane.group.some((first, i) => first !== i));
-  if (!clock || clock < race.end) return `${asked}, in order${thin ? "; what is thinner than two pixels lies together" : ""}${race.badges.length > 1 ? "" : `; ${badge}`}.`;
-  if (!get("caches")) return `${asked}; caches may serve a part.${wrong}`;
+  if (!clock || clock < race.end) return `${asked}, in order${thin ? "; what is thin lies together" : ""}${race.badges.length > 1 ? "" : `; ${badge}`}.${stripe}`;
+  if (!get("caches")) return `${asked}; caches may serve a part.${stripe}${wrong}`;
   const least = race.lanes.map((lane) => bytesText(Math.round(lane.least)));
   const stays = race.lanes.some((lane) => lane.name === "naive" && 2 * lane.scores <= race.chip().l2), rest = `L2 may give the rest${stays ? ": for this N, S and P fit into it, for a larger one they do not" : ""}`;
   return `${asked}. HBM itself carries at least ${[...new Set(least)].join(" and ")} of ${least.length > 1 && least[0] === least[1] ? "either" : "it"}; ${rest}.${wrong}`;

@@ -68,8 +68,8 @@ function render({ model, el }) {
     tell(points, marks, ridge, chip);
 
     const xs = points.map((p) => Math.log2(p.x)), ys = points.map((p) => Math.log10(p.y));
-    const bound = (m) => attainable(m.loads, chip); // One window for all, so that the roof keeps its shape; only where loads and bytes of HBM are compared, and on a phone, is it too small. Then a map shows what part is seen.
-    const zoomed = marks.some((m) => m.loads) || (marks.length > 0 && width < ROOFS), whole = { left: Math.floor(Math.min(-1, ...xs)), right: Math.ceil(Math.max(14, ...xs)), low: Math.floor(Math.min(0, ...ys)), high: Math.log10(chip.tflops_half) + 0.12 };
+    const bound = (m) => attainable(m.loads, chip); // One window for all, so that the roof keeps its shape; only for what was measured is it too large. Then a map shows what part is seen.
+    const zoomed = marks.length > 0, whole = { left: Math.floor(Math.min(-1, ...xs)), right: Math.ceil(Math.max(14, ...xs)), low: Math.floor(Math.min(0, ...ys)), high: Math.log10(chip.tflops_half) + (width < ROOFS ? 0.22 : 0.12) }; // on a phone names need its room
     if (zoomed) axes = { left: Math.floor(Math.min(...marks.map((m) => (m.loads ? Math.log2(m.loads) - 0.4 : Math.log2(m.intensity) - (width < ROOFS ? 1.2 : 2))))), right: Math.ceil(Math.max(Math.log2(ridge) + 1, ...marks.map((m) => Math.log2(m.intensity) + (!m.loads ? 1 : width < ROOFS ? 2.6 : 2)))), low: Math.log10(round125(Math.min(...marks.map((m) => Math.min(m.tflops, m.loads ? bound(m) : Infinity))) / 2)), high: Math.log10(chip.tflops_half) + 0.12 };
     else if (!axes || !picture.svg.facHeld) axes = whole;
     whole_ = whole;
@@ -149,6 +149,9 @@ function render({ model, el }) {
         add(`counted ${key}`, "path", { class: "fac-roof-counted", d: diamond(left, low, 0.5 * fs) }, m.label);
         write("fewer", [[fewer, `fac-t-name ${small}`]], x - 0.8 * fs, "end", low - 0.9 * fs);
         write("moved", [[`${short(gb(m.loads), 3)} → ${short(gb(m.intensity), 3)} GB`, small]], x - 0.8 * fs, "end", low + 1.1 * fs);
+        const room_ = (long ? 12 : 8.5) * fs / Math.max(...marks.map((o) => (o.loads ? gb(o.loads) : 0))), bar = (id, cls, bytes) => add(`${id} ${key}`, "rect", { class: cls, x: x - 0.8 * fs - bytes * room_, y: low + 1.75 * fs, width: bytes * room_, height: 0.5 * fs }, `${short(bytes, 3)} GB`);
+        bar("loaded", `fac-roof-loaded ${colour}`, gb(m.loads)); // why it is as fast as it is: to one scale, and what of it HBM moves
+        bar("crossed", `fac-roof-crossed fac-roof-of-${meant(m)}`, gb(m.intensity));
         const free = X(ridge) - left - 0.2 * fs, fits = [`${most} TFLOP/s`, most].map((text) => wide(text, 0.9 * fs) < free), room = left - from, left_ = room > wide("at most", 0.8 * fs) + 0.8 * fs, split = ["at most", most.slice(8)]; // below the slope where it does not cross the ridge's line, else above it
         const above = long ? !fits[0] : left_, rows = long || (!above && fits[0]) ? [`${most} TFLOP/s`] : (above ? room > wide(most, fs) : fits[1]) ? [most, "TFLOP/s"] : split; // the axis has the unit
         write("most", rows.map((text) => [text, small]), left + (above ? -0.8 : 0.2) * fs, above ? "end" : "start", low + (above ? (long ? -0.7 : 1.2 - LINE * rows.length) : long ? 1.3 : rows === split ? 1.7 : 2.3) * fs);
@@ -300,12 +303,12 @@ function render({ model, el }) {
     const fast = ranked[0]?.m, slow = ranked.at(-1)?.m, crossed = slow?.loads < fast?.loads && slow.intensity > fast.intensity; // loads more, and HBM moves less
     write(words, view === VIEWS.dial
       ? points[1].x >= ridge ? `With ${many} per request ${one} can reach its peak: arithmetic sets the pace.` : `With ${many} per request ${one} reaches at most ${most} % of its peak.`
-      : crossed ? `${first(fast)} moves ${short(slow.intensity / fast.intensity, 2)} × the HBM bytes of ${first(slow)}, and yet is ${short(fast.tflops / slow.tflops, 2)} × as fast.`.replace(/^./, capital)
+      : crossed ? `${first(fast)}${/^the /.test(first(fast)) ? " kernel" : ""} moves ${short(slow.intensity / fast.intensity, 2)} × the HBM bytes of ${first(slow)}, and yet is ${short(fast.tflops / slow.tflops, 2)} × as fast.`.replace(/^./, capital)
       : marks.length ? `${marks.length > 1 ? (alone ? `Below ${roofs[0]} roof` : "Each below its roof") : `Below ${roofs[0]} roof`}: ${shares}.`
       : `To stay busy ${one} needs ${short(ridge, 3)} FLOP for each byte: naive has ${count(points[1].x)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`);
     // Fewer bytes, and slower: what the bytes of HBM take is not what either waits for
     const took = (m) => `${short((100 * gb(m.intensity) * m.tflops * 1e12) / chip.hbm_gb_per_s / flops(), 2)} % of ${first(m)}’s time`, free = crossed && [fast, slow].every((m) => m.intensity > 2 * ridge && m.tflops < chip.tflops_half);
-    write(why, free ? `Neither waits for HBM: its bytes take ${took(fast)}, ${took(slow)}. On the chip ${first(fast)} loads ${short(fast.loads / slow.loads, 2)} × less: ${short(gb(fast.loads), 3)}, not ${short(gb(slow.loads), 3)} GB.` : "");
+    write(why, free ? `Neither waits for HBM: its bytes take ${took(fast)}, ${took(slow)}. On the chip (bars) ${first(fast)} loads ${short(fast.loads / slow.loads, 2)} × less: ${short(gb(fast.loads), 3)}, not ${short(gb(slow.loads), 3)} GB.` : "");
     why.hidden = !free;
     const least = points[LEAST]?.x, under = marks.filter((m) => view === VIEWS.kernels && m.intensity > least).map((m) => `${capital(first(m))}: ${short(gb(m.intensity), 3)} GB were counted, less than one pass over Q, K, V and O (${short(gb(least), 3)} GB), hence over ${count(least)} FLOP/byte. `);
     write(note, under.join("") + (elsewhere.length ? `◆ Measured at ${[...new Set(elsewhere.map((m) => `N = ${m.n}${m.gpu === get("gpu") ? "" : ` on ${m.gpu}`}`))].join(", ")}${marks.length ? " too" : ""}: move there.` : ""));

@@ -8,7 +8,7 @@ export function bufferBytes(terms, values) {
 
 const sum = (bytes) => Object.values(bytes).reduce((a, b) => a + b, 0);
 
-const LONGEST = 64; // rows of Q: where the bar of the reads is as long as it can be
+const LEAST = 48; // rows of Q: at so small a tile the reads reach the top of their picture
 const TILE = 16; // rows: tensor cores take them so
 /** The largest B of whole tensor-core tiles with B x B tiles in `limit` bytes. */
 export function largestTile(terms, values, limit) {
@@ -120,44 +120,43 @@ function render({ model, el }) {
       });
     });
     const end = y + (perThread ? 5.4 : 0.8) * fs;
-    buys((add) => drawReads(add, end, right, width, fs, narrow, largest, over_));
-    return end + (narrow ? 6 : 4.8) * fs;
+    let bottom;
+    buys((add) => (bottom = drawReads(add, end, { now, px, room, total, width, fs, narrow, largest, over_ })));
+    return bottom;
   }
 
   /**
-   * What a bigger tile buys: how often K and V are read, one stripe a time; the axis ends at tiles of 64 rows. Each GPU's
-   * limit stands here too, at the reads of the largest square tile that fits: what it costs. Tiles that fit none fade.
+   * What memory buys, on the axis of the block above: how often K and V are read. The line is the fewest reads in so much
+   * memory, with square tiles; each GPU's limit meets it at what it allows. Tiles that fit none fade.
    */
-  function drawReads(add, y, right, width, fs, narrow, largest, over_) {
-    const n = get("n"), of = (rows) => Math.ceil(n / rows), many = of(get("block_q")), most = of(LONGEST), unit = (right - 1) / most, X = (reads) => 1 + Math.min(reads, most) * unit, x = X(many), tall = 1.4 * fs, top = y + (narrow ? 1.7 : 0.6) * fs, cut = many > most;
-    const best = largest.at(-1), least = of(best), costs = over_ && best && least > many && !cut, often = `${many} time${many > 1 ? "s" : ""}`;
+  function drawReads(add, y, { now, px, room, total, width, fs, narrow, largest, over_ }) {
+    const n = get("n"), of = (rows) => Math.ceil(n / rows), many = of(get("block_q")), most = of(LEAST), tall = 5 * fs, top = y + 0.7 * fs, base = top + 1.1 * fs + tall;
+    const Y = (reads) => base - Math.min(1, reads / most) * tall, need = (rows) => sum(bufferBytes(now.terms, { ...now.values, block_q: rows, block_k: rows }));
+    const best = largest.at(-1), least = of(best), costs = over_ && best && least > many, often = `${many} time${many > 1 ? "s" : ""}`, w = 1.6 * fs;
     const head = `K and V ${over_ ? "would be" : "are"} read ${often}${costs ? (narrow ? `; what fits: ${least}` : `; with the largest square tile that fits, of ${best} rows, ${least} times`) : `${narrow ? "" : ", once for each tile of Q,"} at N = ${n}`}`;
     add("reads", "text", { class: "fac-t-name", x: 1, y }, head);
-    const says = narrow ? "each GPU: the fewest, with its largest square tile" : "each GPU: the fewest reads, with the largest square tile that fits it";
-    if (narrow || wide(head, 1.02 * fs) + wide(says, 0.87 * fs) < width) add("reads key", "text", { class: "fac-t-soft", x: narrow ? 1 : right, y: narrow ? y + 1.2 * fs : y, "text-anchor": narrow ? "start" : "end" }, says);
-    for (const [i, kind] of ["k", "v"].entries()) {
-      add(`reads ${kind}`, "rect", { class: `fac-sram-read fac-fill-${kind}${over_ ? " fac-sram-not" : ""}`, x: 1, y: top + (i * tall) / 2, width: x - 1, height: tall / 2 });
-      if (costs) add(`costs ${kind}`, "rect", { class: `fac-sram-cost fac-fill-${kind}`, x, y: top + (i * tall) / 2, width: X(least) - x, height: tall / 2 });
-    }
-    if (unit > 3) add("reads each", "path", { class: "fac-sram-each", d: Array.from({ length: Math.min(costs ? least : many, most) - 1 }, (_, i) => `M${(1 + (i + 1) * unit).toFixed(1)} ${top}v${tall}`).join("") });
-    if (cut) add("reads break", "path", { class: "fac-sram-break", d: [5, 3.2].map((back) => `M${x - back * fs} ${top - 3}l${0.5 * fs} ${tall / 2 + 3}l${-0.4 * fs} 0l${0.5 * fs} ${tall / 2 + 3}`).join("") });
-    if (cut) chip(add, "reads more", `cut: ${short(many / most, 3)} × as long`, x - 10.5 * fs, top + tall / 2, fs);
-    if (costs) chip(add, "costs", [`the limit costs ${least - many} more`, `limit: + ${least - many} reads`, `+ ${least - many}`].find((text) => wide(text, 0.87 * fs) + fs < X(least) - x) ?? "", (x + X(least)) / 2, top + tall / 2, fs);
-    add("reads axis", "path", { class: "fac-outline", d: `M1 ${top + tall}H${right}` });
-    const floors = []; // one for all GPUs with the same, and one for all past the end
-    walls.forEach(({ names }, i) => {
-      const reads = largest[i] ? of(largest[i]) : 0, same = floors.find((floor) => floor.reads === reads || Math.min(floor.reads, reads) > most);
-      if (same) same.names[same.reads > most ? "unshift" : "push"](...names), same.all.unshift(reads), (same.reads = Math.min(same.reads, reads));
-      else if (reads) floors.push({ reads, rows: largest[i], names: [...names], all: [reads] });
+    const key = ["line: the fewest reads in so", "much memory, with square tiles"];
+    (narrow ? key : [key.join(" ")]).forEach((says, i) => add(`reads key ${i}`, "text", { class: "fac-t-soft", x: px(room), y: top + (1 + 1.2 * i) * fs, "text-anchor": "end" }, says));
+    const column = (what, at, reads, more = "") => ["k", "v"].forEach((kind, i) => add(`${what} ${kind}`, "rect", { class: `fac-sram-${what} fac-fill-${kind}${more}`, x: px(at) - w + (i * w) / 2, y: Y(reads), width: w / 2, height: base - Y(reads) }));
+    column("read", total, many, over_ ? " fac-sram-not" : "");
+    if (costs) column("cost", walls.at(-1).limit, least);
+    if (many > most) add("reads more", "text", { class: "fac-t-small", x: px(total) + 0.3 * fs, y: top + 0.4 * fs }, `↑ ${many}`);
+    let d = "", rows = TILE;
+    while (of(rows) > most) rows += TILE;
+    for (; need(rows) <= room && rows < 2 ** 12; rows += TILE) d += `${d ? `H${px(need(rows)).toFixed(1)}V` : `M${px(need(rows)).toFixed(1)} ${top}V`}${Y(of(rows)).toFixed(1)}`;
+    if (d) add("reads line", "path", { class: "fac-sram-line", d: `${d}H${px(room)}` });
+    add("reads axis", "path", { class: "fac-outline", d: `M1 ${base}H${px(room)}` });
+    const texts = walls.map(({ names }) => names.join(", ")), places = spread(walls.map(({ limit }) => px(limit)), texts.map((text) => wide(text, 0.95 * fs) + 0.5 * fs), 0, width);
+    walls.forEach(({ limit }, i) => {
+      const at = px(limit), reads = largest[i] ? of(largest[i]) : 0, off = !reads || reads > most;
+      add(`floor ${i}`, "path", { class: "fac-sram-least fac-sram-floor", d: `M${at - 1.5} ${off ? top : Y(reads)}h3V${base + 0.3 * fs}h-3z` });
+      if (Math.abs(places[i] - at) > 4) add(`floor lead ${i}`, "path", { class: "fac-sram-lead", d: `M${at} ${base + 0.3 * fs}L${places[i]} ${base + 0.6 * fs}` });
+      add(`floor ${i} 0`, "text", { class: "fac-t-small fac-t-name", x: places[i], y: base + 1.4 * fs, "text-anchor": "middle" }, texts[i]);
+      const says = reads ? [`${off ? "↑ " : ""}${reads} times, ${largest[i]} rows`, `${off ? "↑ " : ""}${reads} times`, `${off ? "↑ " : ""}${reads} ×`] : ["no tile fits", "none"], free = (walls[i + 1] ? px(walls[i + 1].limit) : width) - at - 0.6 * fs;
+      add(`floor ${i} 1`, "text", { class: "fac-t-soft", x: at + 0.3 * fs, y: (off ? top + ((many > most ? 1.4 : 0.4) + 1.1 * (i % 2)) * fs : Y(reads) - 0.25 * fs) }, says.find((text) => wide(text, 0.87 * fs) < free && !narrow) ?? says.at(-1));
     });
-    floors.sort((a, b) => a.reads - b.reads);
-    const lines = floors.map(({ reads, rows, names, all }) => [names.join(", "), reads > most ? `${all.join(", ")}${narrow ? "" : " times"} →` : `${reads} times${narrow ? "" : `, ${rows} rows`}`]), sizes = lines.map(([name, reads]) => Math.max(wide(name, fs), wide(reads, 0.8 * fs)) + 0.6 * fs), places = spread(floors.map(({ reads }) => X(reads)), sizes, 0, width);
-    floors.forEach(({ reads }, i) => {
-      const at = X(reads), low = top + tall, off = reads > most;
-      if (!off) add(`floor ${i}`, "path", { class: "fac-sram-least fac-sram-floor", d: `M${at - 1.5} ${top - 0.3 * fs}h3v${tall + 0.7 * fs}h-3z` });
-      if (!off && Math.abs(places[i] - at) > 4) add(`floor lead ${i}`, "path", { class: "fac-sram-lead", d: `M${at} ${low + 0.4 * fs}L${places[i]} ${low + 0.75 * fs}` });
-      lines[i].forEach((text, j) => add(`floor ${i} ${j}`, "text", { class: j ? "fac-t-soft" : "fac-t-small fac-t-name", x: places[i], y: low + (1.55 + 1.1 * j) * fs, "text-anchor": "middle" }, text));
-    });
+    if (costs) add("costs", "text", { class: "fac-t-small fac-t-name", x: px(walls.at(-1).limit) + 0.4 * fs, y: base - 0.3 * fs }, [`the limit costs ${least - many} more`, `+ ${least - many}`].find((text) => wide(text, 0.9 * fs) < px(total) - px(walls.at(-1).limit) - w - 0.6 * fs) ?? `+ ${least - many}`);
+    return base + 1.9 * fs;
   }
 
   /** The same KiB for the registers, whose wall is what a thread may have. */

@@ -63,8 +63,8 @@ function stepperPicture(model, data, now, says) {
     at.named = Math.max(...here.map((value) => wide(weight(value), 0.87 * fs))) < places[0].w / here.length - 2; // a number under each bar
     const goes = places[0].x + places[0].w * (at.tied >= 0 ? (at.tied + 0.5) / here.length : 0.5), beside = places[0].x + places[0].w + 5, ends = y + at.tall;
     drawPiles({ ...at, x: 0, w: two ? width : share * width, y: head, link: two ? (cx, low) => `M${cx} ${low}V${y - 3.4 * fs}H${beside}V${at.named ? `${ends}h-4m5 -5l-5 5l5 5` : `${ends + 0.9 * fs}H${goes}V${ends + 3}m-5 6l5 -6l5 6`}` : (cx, low) => `M${cx} ${low}v${0.5 * fs}H${goes}V${y + at.tall + (at.named ? 1.6 : 0.4) * fs}m-5 6l5 -6l5 6` }); // to the weights, never through a word
-    const scale = scaleOf(all, "l", at.tall); // one for p and for ℓ: what is added is as tall as what it adds
-    desk((add) => drawDesk(add, { ...at, ...places[0], scale }));
+    const scale = scaleOf(all, "l", at.tall), lens = Math.max(1, Math.floor((0.86 * at.tall) / scale.unit)); // a weight is at most 1: drawn a whole number of times as tall as in ℓ, and that is said
+    desk((add) => drawDesk(add, { ...at, ...places[0], lens, scale: { unit: lens * scale.unit, deep: 0 } }));
     notes((add) => {
       drawSum(add, "l", "ℓ", { ...at, ...places[1], scale });
       drawSum(add, "o", "O", { ...at, ...places[2], scale: scaleOf(all, "o", at.tall) });
@@ -152,7 +152,11 @@ function stepperPicture(model, data, now, says) {
               else add(`s ${tile}`, "text", { class: "fac-t-small", x: cx + (right ? 0.7 : -0.7) * fs, y: base - top + 0.35 * fs, "text-anchor": right ? "start" : "end" }, text);
             });
             if (!numbers && !near && !gone && key === highest && score > m) labels.push(() => add(`above ${tile}`, "text", { class: "fac-t-small", x: Math.max(left_ + 2 * fs, cx), y: base - top - 0.5 * fs, ...middle }, `${short(score, 3)} > m`)); // what is to come
-            if (numbers) labels.push(() => small("s", short(score, 3), near ? "fac-t-small" : "fac-t-soft", base - top + (up > 0 ? -0.35 * fs : fs) - (knob ? up * 15 : 0)));
+            if (numbers) labels.push((crossed) => { // above its handle; beside it, where a line of m is
+              const at = base - top + (up > 0 ? -0.35 * fs : fs) - (knob ? up * 15 : 0), text = short(score, 3), cls = near ? "fac-t-small" : "fac-t-soft", beside = base - top + 0.3 * fs - up * 8;
+              if (crossed(at) && knob && !crossed(beside) && wide(text, 0.87 * fs) < bw / 2 - 9) add(`s ${tile} ${k}`, "text", { class: cls, x: cx + 11, y: beside }, text);
+              else small("s", text, cls, at);
+            });
             if (here && line === DONE.p && all.right.m[place] > -Infinity) unders.push({ score, end: base - top, at: numbers ? bx + 0.8 * bw : cx, plate: slots[i], tied: k === tied });
           }
           if (told) small("v", `V = ${short(values[key][0], 3)}`, "fac-t-soft", base + fs);
@@ -196,7 +200,7 @@ function stepperPicture(model, data, now, says) {
         add("m wrong", "rect", { class: "fac-step-m fac-step-bad", x: edge, y: level(other) - 1, width: w - label + 0.4 * fs, height: 2 });
         add("m wrong says", "text", { class: "fac-t-bad", x: edge - 0.2 * fs, y: (m === -Infinity ? level(other) : level(m) + apart) + 0.3 * fs, "text-anchor": "end" }, `✗ ${short(other, 3)}`);
       }
-      for (const write of labels) write((y) => m > -Infinity && y > level(m) - 2 && y - 0.75 * fs < level(m) + 2); // on the lines, which would strike them out
+      for (const write of labels) write((y) => [m, ...(old < m ? [old] : [])].some((v) => v > -Infinity && y > level(v) - 2 && y - 0.75 * fs < level(v) + 2)); // on the lines, which would strike them out
       for (const { key, cx, cy } of knobs) add(key, "circle", { class: "fac-knob fac-knob-down", cx, cy, r: 7 });
     });
   }
@@ -238,7 +242,7 @@ function stepperPicture(model, data, now, says) {
   }
 
   /** What the tile's keys count against m, from 0 to 1, and their sum, which ℓ gets. */
-  function drawDesk(add, { all, place, line, fs, two, x, w, y, tall, end, scale, tied, named, low: low_ }) {
+  function drawDesk(add, { all, place, line, fs, two, x, w, y, tall, end, scale, lens, tied, named, low: low_ }) {
     const { sequence, right, slip } = all, base = y + tall, here = Math.max(0, place), tile = sequence[here], shown = place >= 0 && line >= DONE.p, one = base - scale.unit;
     heading(add, "desk", fits(["weights p", "weights"], w + fs), { x, y, fs }); // not into the heading of ℓ
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
@@ -249,6 +253,7 @@ function stepperPicture(model, data, now, says) {
     axis(add, "p", x, base, tall, scale, fs, [1]);
     if (shown && scale.unit > 1.2 * fs) add("desk one", "path", { class: "fac-step-m-old", d: `M${x} ${one}h${w}` });
     if (shown && scale.unit > 1.2 * fs && scale.unit * (1 - Math.max(...p.slice(-3))) > 1.7 * fs && !two && !named) add("desk one says", "text", { class: "fac-t-soft", x: x + w, y: one + fs, "text-anchor": "end" }, "at m");
+    if (lens > 1) add("desk lens", "text", { class: "fac-t-soft", x: x + w, y: y + 0.45 * fs, "text-anchor": "end" }, fits([`${lens} × as tall as in ℓ`, `${lens} × as in ℓ`, `${lens} × ℓ`], w, 0.87 * fs));
     p.forEach((value, k) => {
       const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * scale.unit), text = weight(value);
       if (!shown) return;
@@ -351,7 +356,10 @@ function stepperPicture(model, data, now, says) {
       add(`tick ${v}`, "path", { class: "fac-step-base", d: `M${x - 5} ${level(v)}h5` });
       add(`level ${v}`, "text", { class: "fac-t-soft", x: x - 8, y: level(v) + 0.3 * fs, "text-anchor": "end" }, short(Number(v.toFixed(digits)), 6));
     }
-    if (end) add("truth", "path", { class: "fac-step-truth", d: `M${x} ${level(truth[column])}h${w}` });
+    const aim = level(truth[column]); // where all of this goes, from the start: a mistake is seen to miss it
+    if (truth[column] >= a && truth[column] <= b) add("truth", "path", { class: "fac-step-truth", d: `M${x} ${aim}h${w}` });
+    const low = aim - level(b) < 2 * fs || right.means.slice(0, shown).some((v, i) => i > nTiles / 2 - 1 && level(v) < aim && level(v) > aim - 2 * fs);
+    if (!end && truth[column] >= a && truth[column] <= b) add("truth says", "text", { class: "fac-t-small", x: x + w - 0.2 * fs, y: aim + (low ? 0.95 : -0.3) * fs, "text-anchor": "end" }, "exact");
     if (end && other) path("given", other, "fac-step-path fac-step-old", nTiles);
     path("right", right, `fac-step-path ${later}`, shown);
     if (slip) path("slip", slip, "fac-step-path fac-step-bad", shown);
@@ -359,15 +367,16 @@ function stepperPicture(model, data, now, says) {
     if (nTiles > 1 && w > 1.2 * fs * nTiles) for (let i = 0; i < nTiles; i += 1) add(`after ${i}`, "text", { class: "fac-t-soft", x: across(i), y: y + tall, ...middle }, letter(all.sequence[i]));
     const says = (key, run, cls, at, sign) => {
       const v = run.means[shown - 1], over = Number.isFinite(v) && (v > b || v < a);
-      const told = short(end ? run.out[column] : v, end ? 5 : 3), beside = !sign && shown, right_ = across(shown - 1) + 0.7 * fs + wide(told, 0.95 * fs) < x + w, near = level(Number.isFinite(v) ? v : a); // the right one's stands at its dot
-      if (shown) add(`${key} says`, "text", { class: cls, x: beside ? across(shown - 1) + (right_ ? 0.7 : -0.7) * fs : x + w / 2, y: beside ? near + (slip && near > level(slip.means[shown - 1]) ? 1.1 : 0.32) * fs : y + tall + at * fs, "text-anchor": beside ? (right_ ? "start" : "end") : "middle" }, `${sign}${told}${sign && over ? " impossible" : ""}`);
+      const told = short(end ? run.out[column] : v, end ? 5 : 3), beside = !sign && shown, right_ = across(shown - 1) + 0.7 * fs + wide(told, 0.95 * fs) < x + w, near = level(Number.isFinite(v) ? v : a); // the right one's stands at its dot, off the answer's line
+      const off = Math.abs(near - aim) > 0.8 * fs ? 0.32 : level(run.means[shown - 2] ?? v) > near && near - 1.3 * fs > level(b) ? -0.45 : 1.1;
+      if (shown) add(`${key} says`, "text", { class: cls, x: beside ? across(shown - 1) + (right_ ? 0.7 : -0.7) * fs : x + w / 2, y: beside ? near + (slip && near > level(slip.means[shown - 1]) ? 1.1 : slip && off > 0.4 ? 0.32 : off) * fs : y + tall + at * fs, "text-anchor": beside ? (right_ ? "start" : "end") : "middle" }, `${sign}${told}${sign && over ? " impossible" : ""}`);
       if (shown && sign && Number.isFinite(v)) add(`${key} mark`, "path", { class: "fac-step-cross", d: `M${across(shown - 1) - 5} ${level(v) - 5}l10 10m0 -10l-10 10` });
     };
     says("right", right, "fac-t-small fac-t-name", 1.1, "");
     const alike = place > 0 && !end && line === DONE.alpha && right.alpha[place] < 1, roomy = wide("unchanged: both", 0.9 * fs) < w; // both sums shrink, and their quotient stands
     if (slip) says("slip", slip, "fac-t-bad", 2.3, "✗ ");
     else (alike && !roomy ? ["both shrink", "alike"] : [end ? (other ? "as in the order given" : "as all at once") : "O / ℓ"]).forEach((text, i) => add(`end says ${i}`, "text", { class: alike && !roomy ? "fac-t-small" : "fac-t-soft", x: x + w / 2, y: y + tall + (2.3 + 1.2 * i) * fs, ...middle }, text));
-    const free = [level(b) + 1.2 * fs, level(a) - 1.7 * fs].find((at) => right.means.slice(0, shown).every((v) => Math.abs(level(v) - at - 0.2 * fs) > 1.7 * fs)); // on no dot
+    const free = [level(b) + 1.2 * fs, level(a) - 1.7 * fs, aim + 2.3 * fs, aim - 3 * fs].filter((at) => at > level(b) + fs && at < level(a) - 0.4 * fs).find((at) => right.means.slice(0, shown).concat(truth[column]).every((v) => Math.abs(level(v) - at - 0.2 * fs) > 1.7 * fs)); // on no dot, nor on the answer's line
     if (!end && !slip && free && level(a) - level(b) > 4 * fs) (alike ? (roomy ? ["unchanged: both", "shrink alike"] : ["unchanged"]) : [fits(["any average of V", "any average"], w, 0.8 * fs), fits(["lies in this box", "lies here"], w, 0.8 * fs)]).forEach((text, i) => add(`band says ${i}`, "text", { class: alike ? "fac-t-small fac-t-name" : "fac-t-soft", x: x + w / 2, y: free + 1.1 * i * fs, ...middle }, text));
   }
 
