@@ -419,7 +419,7 @@ def test_a_request_that_pages_take_and_blocks_refuse_stands_before_their_pool(mo
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_a_page_says_whose_it_is_and_the_how_manieth_and_no_line_crosses_one(mount, width):
+def test_a_page_says_whose_it_is_and_which_of_its_pages_it_is_and_no_line_crosses_one(mount, width):
     """Lines from the table to its pages lay on other pages; the order stands in the page now."""
     page = mount(PageTable(chosen="B"), width=width, reduced=True)
     assert page.locator("path.fac-pages-way").count() == 0

@@ -363,7 +363,7 @@ function render({ model, el }) {
     const bottom = high(rows - 1) + tall, cell = broad / size;
     drawSize(add, bottom + 4, left, broad, slot, across, fs);
     if (lit in holding) add("lit", "path", { class: "fac-pages-lit", d: box(...place(lit), broad, tall) });
-    if (!narrow) for (const [page, who] of Object.entries(holding)) { // whose page it is, and the how manieth
+    if (!narrow) for (const [page, who] of Object.entries(holding)) { // whose page it is, and which of its pages
       const [x, y] = place(page), says = who.map((holder) => `${holder}${now.tables[holder].indexOf(Number(page)) + 1}`).join(" ");
       if (wide(says, 0.87 * fs) < broad) chip(add, `whose ${page}`, says, x + broad / 2, y + tall / 2, fs, who.includes(name) ? "fac-pages-own-chip" : "");
     }
