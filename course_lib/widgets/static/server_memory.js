@@ -227,7 +227,7 @@ function render({ model, el }) {
     held_.forEach((d, i) => add(`used ${i} ${name}`, "path", { class: `fac-server-used${i ? " fac-server-other" : ""}`, d }, "rows that are used"));
     add(`edges ${name}`, "path", { class: "fac-server-edges", d: edges });
     for (const { id, px, py, w } of names) add(`who ${id} ${name}`, "text", { class: "fac-t-small fac-server-who", x: px + w / 2, y: py + tall / 2 + 0.28 * fs, "text-anchor": "middle" }, `${id + 1}`);
-    const narrow = lines < 4, waste = `${run.wasted} % ${narrow && across < 400 ? "" : "of the held rows "}empty${narrow ? "" : ", on average"}`;
+    const narrow = lines < 4, waste = `${run.wasted} % ${narrow ? "" : "of the held rows "}empty, on average`;
     add(`served ${name}`, "text", { class: "fac-server-count fac-t-big", x, y: says }, count);
     add(`waiting ${name}`, "text", { class: "fac-t-small", x: x + wide(count, 1.4 * fs) + 0.3 * fs, y: says }, more_);
     add(`waste ${name}`, "text", { class: "fac-server-fact fac-t-soft", x: narrow ? x + across : x, y: narrow ? says : y + lines * (tall + gap) - gap + 1.1 * fs, "text-anchor": narrow ? "end" : "start" }, waste);

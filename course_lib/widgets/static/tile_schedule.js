@@ -437,7 +437,7 @@ function render({ model, el }) {
     if (!step) return;
     const other = { ...now, schedule: naive ? "flash" : "naive", at_once: 1 }, theirs = (known.other ??= loads(other, Infinity)), mine = (known.end ??= loads(now, all().length, all()));
     const own = { flash: "flash", naive: "naive", split_k: "split-K" }[now.schedule], pairs = [[other.schedule, theirs, true], [own, mine, false]].sort((one) => (one[0] === "naive" ? 1 : -1));
-    const groups = [["scores to and from HBM, in all", "scores", "s", (e) => e.scores], ...(short_ ? [] : [["rows of K loaded, in all; of V as many", "rows", "k", (e) => e.k]])], left = x + 4.2 * fs, long = w - 4.2 * fs - 5 * fs;
+    const groups = [["scores to and from HBM, in all", "scores", "s", (e) => e.scores], ...(short_ ? [] : [["rows of K loaded, in all; of V as many", "rows", "k", (e) => e.k]])], left = x + 4.2 * fs, all_ = now.mask === "everything" ? "" : ", it skips nothing", long = w - 4.2 * fs - (all_ ? 10 : 5) * fs;
     groups.forEach(([title, what, t, of], g) => {
       const top = y + (2.6 + 4.9 * g) * fs, most = Math.max(1, ...pairs.map(([, e]) => of(e)));
       add(`both ${what}`, "text", { class: "fac-t-soft", x, y: top }, title);
@@ -445,7 +445,7 @@ function render({ model, el }) {
         const at = top + (0.45 + 1.75 * i) * fs, n = of(e), across = (long * n) / most;
         add(`both ${what} ${i} name`, "text", { class: ghost ? "fac-t-soft" : "fac-t-small", x, y: at + 1.05 * fs }, name);
         add(`both ${what} ${i}`, "rect", { class: `fac-fill-${t} ${ghost ? "fac-tile-end" : ""}`, "data-both": `${name} ${what}`, x: left, y: at, width: across, height: 1.35 * fs }, `${name}: ${n} ${what}`);
-        add(`both ${what} ${i} says`, "text", { class: ghost ? "fac-t-soft" : "fac-t-small", x: left + across + 0.4 * fs, y: at + 1.05 * fs }, n ? String(n) : "none");
+        add(`both ${what} ${i} says`, "text", { class: ghost ? "fac-t-soft" : "fac-t-small", x: left + across + 0.4 * fs, y: at + 1.05 * fs }, n ? `${n}${name === "naive" ? all_ : ""}` : "none");
       });
     });
   }
