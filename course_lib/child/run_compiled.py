@@ -19,13 +19,17 @@ import numpy as np
 from course_lib.child import ttir_ops
 from course_lib.child.ttir import Block, Env, NotUnderstood, Op, Region, Step, Type, read
 
-_IGNORED = {"tt.assert", "tt.print", "llvm.intr.assume", "gpu.barrier", "ttg.barrier"}
+_IGNORED = {"tt.print", "gpu.barrier", "ttg.barrier"}
 _LEAVES = {"scf.yield", "tt.return", "tt.reduce.return", "tt.scan.return", "scf.condition"}
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
 class LeftItsTensors(Exception):
     """A compiled kernel touches memory that belongs to none of its tensors."""
+
+
+class PromiseBroken(Exception):
+    """A compiled kernel assumes, or asserts, what does not hold: there it may do anything."""
 
 
 class Memory:
@@ -338,6 +342,13 @@ class Machine:
 
         return store
 
+    def _promise(self, op: Op) -> Callable[..., Any]:
+        def promise(holds: Any, *more: Any) -> None:
+            if not np.all(holds):
+                raise PromiseBroken
+
+        return promise
+
     def _change(self, op: Op) -> Callable[..., Any]:
         """Atomic operations: lane after lane, at once where no two meet."""
         how = op.rest.split(",")[0].strip()
@@ -471,4 +482,6 @@ _SPECIAL: dict[str, Callable[[Machine, Op], Callable]] = {
     "tt.store": Machine._store,
     "tt.atomic_rmw": Machine._change,
     "tt.atomic_cas": Machine._exchange_if,
+    "tt.assert": Machine._promise,
+    "llvm.intr.assume": Machine._promise,
 }

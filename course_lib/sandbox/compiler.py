@@ -15,6 +15,8 @@ from course_lib.sandbox import kernel_source
 from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.profile import Limits, confine_compiling
 
+_LAUNCHER = "the launcher"  # no name that a student's function may have
+
 
 def warm_up() -> None:
     """In the zygote: import Triton's compiler."""
@@ -69,9 +71,9 @@ def compile_launch(
         by_place, by_name = launch_arguments.in_order(given, kernel.arg_names)
         kernel[tuple(grid)](*by_place, **by_name, **options)
 
-    vars(module)["launcher"] = launcher
+    vars(module)[_LAUNCHER] = launcher
     payload: dict[str, Any] = {"archs": [arch], "call": encode_call([], {}), "origins": {}}
-    payload["name"] = "launcher" if assembled else ""
+    payload["name"] = _LAUNCHER if assembled else ""
     if written is not None:
         parts = {"name": name, "grid": grid, "args": args, "options": options, "written": written}
         payload["launches"] = encode([parts])

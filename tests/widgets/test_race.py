@@ -474,7 +474,7 @@ def test_presenter_mode_fits_a_full_hd_screen_without_scrolling(mount, caches):
 
 @pytest.mark.browser
 def test_a_tape_has_a_scale_and_every_tensor_one_unit(mount):
-    page = mount(Race(1024, 128, 128, 128, at=0.3), width=1140)
+    page = mount(Race(1024, 128, 128, 128, at=0.3), width=1280)
     text = drawn(page)
     scale = "0 bytes1 MB2 MB3 MB4 MB5 MB6 MB7 MB8 MB9 MB"
     assert text.count(scale) == 1, "one scale below both tapes"
@@ -554,13 +554,20 @@ def test_nothing_on_the_picture_lies_on_anything_else(mount):
         .map(([b]) => [a, b])); }"""
     set_all = """(state) => { Object.entries(state).forEach((one) => facModel.set(...one));
       return new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))); }"""
-    for width in (480, 1140):
+    outside = """() => { const of = (s) => [...document.querySelectorAll(s)]
+      .map((n) => n.getBoundingClientRect()), lanes = of('.fac-race-chip');
+      return lanes.length ? of('.fac-race-edge, .fac-race-ghost').filter((p) =>
+        p.width < 0.9 * lanes[0].width && !lanes.some((q) =>
+          q.left < p.left && p.right < q.right)).map((p) => p.right) : []; }"""
+    drawn = ((1024, 128, 0.0), (1024, 128, 0.3), (8192, 64, 0.5), (4096, 128, 1.0), (512, 64, 1.0))
+    for width in (480, 740, 880, 1140):
         page = mount(Race(1024, 128, 128, 128), width=width, again=True)
-        for n, d, at in ((1024, 128, 0.0), (1024, 128, 0.3), (8192, 64, 0.5), (4096, 128, 1.0)):
+        for n, d, at in drawn:
             for caches in (False, True):
                 state = {"n": n, "d": d, "at": at, "flag": 0.25 if at else -1.0, "caches": caches}
                 page.evaluate(set_all, state)
                 assert page.evaluate(overlaps) == [], (width, state)
+                assert page.evaluate(outside) == [], ("no matrix leaves its lane", width, state)
         page = mount(Race(4096, 128, at=0.5, decode=True), width=width, again=True)
         assert page.evaluate(overlaps) == [], "of one row of S"
 

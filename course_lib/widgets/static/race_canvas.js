@@ -87,7 +87,7 @@ function raceCanvas(get) {
     const lw = stacked || count === 1 ? width : (width - gap) / count, tw = width - 1;
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
     // the same for nearly every N: a picture that grows under the hand costs a layout of the page, too
-    const H = Math.min(big ? (caches ? 180 : 340) : ((count === 1 ? 300 : stacked ? 106 : 218) * fs) / 15, (lw - 11.6 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base, wear = 2.1 * fs;
+    const H = Math.min(big ? (caches ? 180 : 340) : ((count === 1 ? 300 : stacked ? 106 : 218) * fs) / 15, (lw - 15.4 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base, wear = 2.1 * fs;
     const headH = (caches ? 3.4 : 2.3) * fs, panelH = H + 4.8 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 2.5 * fs);
     const tape = 1.8 * fs, thin = caches ? 0.65 * fs : 0, rows = stacked ? count : 1, tops = rows * (laneH + 0.6 * fs) + 0.2 * fs;
     const first = stacked && count > 1, each = tape + (caches ? thin + 1.9 * fs : 0.2 * fs), under = SEEK + 5.7 * fs, tapes = first ? count * each + 5.7 * fs + under : 0; // below the tapes their slider, its scale and Play; on a phone they come first

@@ -156,7 +156,7 @@ const SLOT = 1.1; // of the letters' height
 function chipOf(text, lane, { box: { fs, lw } }) {
   const { x, chipY } = lane, narrow = lw < 500, w = SLOT * fs, y = chipY + 0.45 * fs;
   lane.slots = {};
-  const nodes = [v("rect", { class: "fac-race-chip", x, y: chipY, width: lw, height: 2 * fs, rx: 4 }), text(narrow ? lane.at.q.x + 0.8 * fs : x + lw - 0.7 * fs, chipY + 1.35 * fs, "fac-race-name", "on chip", { "text-anchor": narrow ? "start" : "end" })];
+  const nodes = [v("rect", { class: "fac-race-chip", x, y: chipY, width: lw, height: 2 * fs, rx: 4 }), text(narrow ? lane.at.q.x + 0.8 * fs : x + lw - 0.7 * fs, chipY + 1.33 * fs, narrow ? "fac-race-soft" : "fac-race-name", "on chip", { "text-anchor": narrow ? "start" : "end" })];
   for (const [t, at] of Object.entries(lane.at)) {
     const left = at.x + 1 - w / 2;
     lane.slots[t] = { x: left, y, w, h: w };
@@ -179,8 +179,8 @@ function l2Band(text, lane, race, get) {
     left += w;
   }
   const spills = left > x + lw, [what, bytes, then] = naive ? ["S and P", 2 * lane.scores, "may stay here"] : ["K and V", 2 * small, "read again from here"];
-  nodes.push(text(x + 6, l2 + 1.5 * fs, "fac-race-soft", `L2 holds ${bytesText(chip.l2, 1024)}`));
-  nodes.push(text(x + lw - 6, l2 + 1.5 * fs, spills ? "fac-race-small fac-race-bad" : "fac-race-small", `${what} (${bytesText(bytes)}) ${spills ? "do not fit: they cross HBM" : `fit: ${then}`}`, { "text-anchor": "end" }));
+  nodes.push(text(x + 6, l2 + 1.5 * fs, "fac-race-soft", `L2: ${bytesText(chip.l2, 1024)}`));
+  nodes.push(text(x + lw - 6, l2 + 1.5 * fs, spills ? "fac-race-small fac-race-bad" : "fac-race-small", `${what} (${bytesText(bytes)}) ${spills ? `do not fit${lw < 460 ? "" : ": they cross HBM"}` : `fit: ${then}`}`, { "text-anchor": "end" }));
   return nodes;
 }
 
