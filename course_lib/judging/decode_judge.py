@@ -195,7 +195,8 @@ def least(case: Case) -> Least:
         for split in range(splits)
     ]
     tiles = sum(-(-share // block_k) for share in shares)
-    keys = kv_heads * d * (sum(shares) if case.counted else tiles * block_k)
+    whole = kv_heads * d * tiles * block_k
+    keys = kv_heads * d * sum(shares) if case.counted else whole
     return Least(
         rule="each row of k and v is loaded once, for all the heads that share it, and what is "
         "returned is stored once",
@@ -205,6 +206,7 @@ def least(case: Case) -> Least:
         flops=4 * kv_heads * tiles * ROWS * block_k * d,
         idle=False,
         properties=dict.fromkeys(("k", "v"), ONCE),
+        unmasked=dict.fromkeys(("k", "v"), whole),
         share=("a group of heads of one split", h // kv_heads * (d + 1)),
     )
 

@@ -32,6 +32,10 @@ _ADDED = (
     "`{0}` is read as well as stored. If it is added up in memory: let the program that owns a "
     "tile of `{0}` keep its sum, and store it once."
 )
+_TOO_WIDE = (
+    "so many numbers fit into the tiles of `{0}` that must be loaded, so look at the mask of that "
+    "load first: which of the rows that it lets through belong to somebody else, or to nobody?"
+)
 Called = dict[str, frozenset[str]]  # a launch's parameter -> the inputs that it holds
 
 
@@ -46,6 +50,8 @@ class Least:
     made in another way; 0: they may be. idle: loads may be masked whole. properties: what it is
     called if too much of an input is loaded, where that is not `MOVES`. share: what one program
     owns, in words, and the most numbers that it stores then; None: programs share as they like.
+    unmasked: of an input, how many numbers the tiles that must be met have in all: who loads more
+    than the least, but no more than these, has a mask that lets too much through.
     whole: what the call says ("block_rows=4") and how many numbers a program stores whose tile is
     not short. dotted: what the call says, and the size that each ``tl.dot`` has on some side.
     """
@@ -59,6 +65,7 @@ class Least:
     idle: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     share: tuple[str, int] | None = None
+    unmasked: Mapping[str, int] = field(default_factory=dict)
     whole: tuple[str, int] | None = None
     dotted: tuple[str, int] | None = None
 
@@ -176,6 +183,7 @@ def _loads(runs: list[tuple[Any, Called]], wanted: Least) -> Finding | None:
                 f"the numbers are right, but your kernel loads {got[name]:,} numbers of `{name}` "
                 f"where {most:,} are enough: {wanted.rule}.",
                 picture=picture,
+                look=_TOO_WIDE.format(name) if got[name] <= wanted.unmasked.get(name, 0) else "",
             )
     for these in _together(of, wanted):
         loaded = sum(numbers for held, numbers in of.items() if held <= these)

@@ -60,6 +60,7 @@ NOT_THE_MAXIMUM_SLIPS = (
     "abs_for_max",
     "latest_max",
 )
+UNSCALED_MAXIMUM = "the maximum of the unscaled scores"
 NO_MAXIMUM_SLIPS = ("no_max", "no_max_in_p")
 CLIPPED = "scores are clipped, not shifted"
 CLIPPED_SLIPS = tuple(name for name in SLIPS if name.startswith("clip"))
@@ -129,6 +130,13 @@ _KNOWN = (
         "negative, every exponential vanishes. Start at -inf.",
         "start_zero",
         "zero_at_least",
+    ),
+    known(
+        UNSCALED_MAXIMUM,
+        "the maximum is taken before the scale is applied, and subtracted from scores that have "
+        "it: it is sqrt(d) times too large, so that every exponential of a row vanishes, or "
+        "overflows where all scores are negative. Scale first, then take the maximum.",
+        "unscaled_max",
     ),
     known(
         "no maximum is subtracted",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from helpers import report_on, solutions
+from helpers import report_on, solutions, words_of
 
 from course_lib.checking import report_for
 from course_lib.judging import decode_judge
@@ -141,3 +141,10 @@ def test_merge_weighs_no_garbage():
     cases = merge_splits.EXERCISE.cases(np.random.default_rng(1))
     filled = [case for case in cases if (case.args[0][case.args[1].isneginf()] != 0).any()]
     assert filled
+
+
+@pytest.mark.parametrize(
+    "name", ["10.5/wrong/neighbours_loaded", "10.7/wrong/padding_loaded_and_cleaned"]
+)
+def test_who_loads_too_much_of_the_tiles_he_must_load_is_sent_to_the_mask(name):
+    assert "look at the mask of that load first" in words_of(report_on(name))

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from corpus import corpus, sample
-from helpers import function_of, module_from, report_on, solutions, stubs
+from helpers import function_of, module_from, report_on, solutions, stubs, words_of
 
 from course_lib.accounting.serving import Request, simulate
 from course_lib.attention import scheduling
@@ -96,6 +96,22 @@ def test_the_last_call_is_shown_whole_and_breaks_the_rule_again():
     again = admits_nobody_else(*asked[0], **asked[1])
     with pytest.raises(batch_rules.Broken, match=re.escape(broken.value.rule)):
         batch_rules.broken_rule(batch_rules.read(again, state), state)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("pages_of_the_ended_rounded_down", "for all who run: who has ended gives 3 pages back."),
+        ("a_page_is_kept_back", "there would be enough for all who run."),
+        ("too_many_leave", "although it would be enough if request 3 alone did."),
+        ("answers_leave_for_a_prompt", "enough if the prompt of request 2, which came later, wait"),
+        ("newest_first", "got past it: who came first waits as long as others come."),
+        ("one_token_first", "it has 2 tokens to compute and the last of them had 1, so a longer"),
+        ("drips", "it computes 1 of its 6 tokens in this step."),
+    ],
+)
+def test_what_is_said_is_true_of_the_step(name, sentence):
+    assert sentence in words_of(report_on(f"12.3/wrong/{name}"))
 
 
 def test_the_function_is_told_nothing_of_what_is_to_come():

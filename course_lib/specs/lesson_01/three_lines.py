@@ -22,6 +22,8 @@ from course_lib.judging.misconceptions import (
     CLIPPED,
     LEFT_OUT,
     NOT_THE_MAXIMUM,
+    SAYS,
+    UNSCALED_MAXIMUM,
     attention_mistakes,
 )
 from course_lib.judging.picture import Bar, TrafficBars
@@ -137,6 +139,15 @@ def _three_lines(
     return model
 
 
+def _maximum_of_unscaled(q: Any, k: Any, v: Any, *, dtype: Any = np.float64) -> np.ndarray:
+    """Return the three lines whose maximum is taken before the scale, and subtracted after it."""
+
+    def top(s: np.ndarray) -> Any:
+        return _OF_A_ROW["top"](s) * dtype(np.shape(q)[-1] ** 0.5)
+
+    return _three_lines(top=top)(q, k, v, dtype=dtype)
+
+
 def _reshaped(k: np.ndarray) -> np.ndarray:
     turned = k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2])
     return np.asarray(turned.mT)
@@ -184,6 +195,7 @@ _ROW_MISTAKES = (
     ),
 )  # fmt: skip
 _OTHER_MAXIMA = table(
+    (UNSCALED_MAXIMUM, SAYS[UNSCALED_MAXIMUM], _maximum_of_unscaled),
     ("no maximum is subtracted",
      "Without it exp overflows to infinity, or every exp of a row is 0: subtract the row's maximum "
      "before exp.",

@@ -19,7 +19,7 @@ _WRONG_PREDICTIONS = wrong_answers(
      *((3, line) for line in (1, 2, 3, 4, 5))),
     ("the matmuls dominate",
      "Lines 2 and 5 do nearly all of the arithmetic, but each makes one trip of an N x N matrix. "
-     "Count the trips of the other lines.",
+     "Count the trips of the other lines. Or do you count the lines from 0?",
      (9, 2), (9, 5)),
     ("the softmax is taken for the dearest line",
      "Line 4 reads one N x N matrix and writes one. Count both for each of the other lines, too.",
@@ -120,6 +120,12 @@ _TRIP_MISTAKES = Mistake.table(
     ("a reading counts nothing", "Reading a matrix moves as many bytes as writing it.",
      _changed(read_s=lambda _: 0, read_p=lambda _: 0),
      _totalled(_without_reads, read_s=0, read_p=0)),
+    ("the total adds what is no trip",
+     "s_mib is the size of S in another unit, and total_gb the total: add up the bytes alone, Q, "
+     "K, V and O and the four trips.",
+     _totalled(lambda right: right["total"] + right["s_mib"]),
+     _totalled(lambda right: right["total"] + right["total_gb"]),
+     _totalled(lambda right: right["total"] + right["total_gb"] + right["s_mib"])),
     ("six trips instead of four",
      "Eager code that scales the scores makes six. The exercise asks for four.",
      _totalled(lambda right: right["total"] + right["write_s"] + right["read_s"])),

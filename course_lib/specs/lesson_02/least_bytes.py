@@ -31,6 +31,7 @@ def _miscounted(
     queries: int = 2,
     kv: int = 2,
     gqa: bool = True,
+    as_groups: bool = False,
     lengths: bool = True,
     in_bytes: bool = True,
     b: int | None = None,
@@ -43,6 +44,7 @@ def _miscounted(
 ) -> float:
     """Return the count of somebody with the named mistake; without a flag it is right."""
     group = heads if gqa is False else kv_heads
+    group = heads // kv_heads if as_groups else group
     if not all_heads:
         heads, group = 1, 1
     if few:
@@ -65,6 +67,10 @@ _LEAST_MISTAKES = table(
      "with fewer key/value heads than query heads there are only kv_heads copies of K and V, and "
      "the bound moves each of them once.",
      {"gqa": False}),
+    ("the size of a group is taken for kv_heads",
+     "heads // kv_heads is how many query heads share one head of K and V. Of those there are "
+     "kv_heads.",
+     {"as_groups": True}),
     ("only the scores are counted",
      "the scores are an intermediate result. What must move are the inputs and the output.",
      {"trips": 1, "only_trips": True}),

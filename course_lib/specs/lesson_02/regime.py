@@ -199,6 +199,11 @@ def _with_margin(by: float, *call: Any) -> list[float]:
     return [overhead / by, *others]
 
 
+def _in_whole_seconds(of: Sequence[int], *call: Any) -> list[float]:
+    """Return the times, of which those that ``of`` marks are cut to whole seconds."""
+    return [time // 1 if cut else time for time, cut in zip(_seconds(*call), of, strict=True)]
+
+
 def _above_the_sum(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
     """Return what somebody says for whom overhead wins against both others together."""
     overhead, *others = _seconds(flops, n_bytes, launches, on)
@@ -268,6 +273,10 @@ _REGIME_MISTAKES = table(
     ("the times are rounded",
      "two times that lie close together become equal: compare them as they are.",
      _in_microseconds),
+    ("whole division",
+     "// drops what is left over, and a time of less than a second becomes 0: use /.",
+     *(_by_seconds(partial(_in_whole_seconds, of))
+       for of in ((0, 1, 0), (0, 0, 1)))),
     ("TFLOP/s are taken for GFLOP/s", "a TFLOP is 1e12 FLOPs, not 1e9.",
      _by_seconds(lambda *call: [*_seconds(*call)[:2], 1000 * _seconds(*call)[2]])),
     ("GiB instead of GB", "hbm_gb_per_s counts 1e9 bytes; 2**30 bytes are a GiB.",
@@ -283,7 +292,8 @@ _REGIME_MISTAKES = table(
      "hbm_gb_per_s counts 1e9 bytes and tflops_half counts 1e12 FLOPs: bring all three times to "
      "seconds before you compare them.",
      _by_seconds(lambda f, b, n, on: [n * LAUNCH_S, b / on.hbm_gb_per_s, f / on.tflops_half])),
-    ("the launch time is in microseconds", "5e-6 seconds, not 5: bring all three times to seconds.",
+    ("the launch time is in microseconds",
+     "5e-6 seconds, not 5: bring all three times to seconds. Or does // make 0 of the other two?",
      _by_seconds(lambda *call: [_seconds(*call)[0] * 1e6, *_seconds(*call)[1:]])),
     ("the launch time is in milliseconds",
      "5e-6 seconds, not 5e-3: bring all three times to seconds.",

@@ -161,6 +161,12 @@ def _guarded_at_the_first(piles: Piles, values: Piles) -> np.ndarray:
     return together(piles, values) if np.isfinite(two).any() else np.full_like(values[0][0], np.nan)
 
 
+def _ended_at_no_keys(piles: Piles, values: Piles) -> np.ndarray:
+    """Return the average of what comes before the first pile without keys."""
+    met = next((i for i, s in enumerate(piles) if np.isneginf(s).all()), len(piles))
+    return together(piles[:met], values[:met]) if met else np.full_like(values[0][0], np.nan)
+
+
 def _denominator(piles: Piles) -> State:
     s = np.concatenate(piles)
     return float(s.max()), float(np.exp(s - s.max()).sum())
@@ -451,6 +457,10 @@ _AVERAGE_MISTAKES = Mistake.table(
      "add to what came before. If you do: is the loop's m = m_new missing, so that alpha is always "
      "0? Or is the new pile multiplied by alpha as well?",
      lambda piles, values: together(piles[-1:], values[-1:])),
+    ("the loop ends at a pile without keys",
+     "a pile of which all scores are -inf adds nothing, and there may be keys behind it: pass it "
+     "over (continue, not break or return).",
+     _ended_at_no_keys),
     ("a pile without keys gives NaN",
      "the first pile may have no key, and so may the second: as long as no key was seen, subtract "
      "0 instead of m_new.",

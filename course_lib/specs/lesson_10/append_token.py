@@ -225,6 +225,14 @@ def _shifted(cache: Array, n: Array) -> Array:
     return cache
 
 
+def _at_all_lengths(cache: Array, n: Array) -> Array:
+    """Return the cache in which each new row stands at every sequence's length."""
+    newest = cache[np.arange(len(n)), :, n]
+    for place in n:
+        cache[:, :, place] = newest
+    return cache
+
+
 _MISTAKES = Mistake.table(
     ("the query looks before the row is written",
      "row lengths[b] still holds what another request left there: write k_new and v_new into it, "
@@ -247,6 +255,11 @@ _MISTAKES = Mistake.table(
      _answer(at=lambda n, n_max: 0 * n + n[0], sees=lambda j, n: j <= n[0] + 0 * n),
      _answer(at=lambda n, n_max: 0 * n + n.max()),
      _answer(at=lambda n, n_max: 0 * n + n.max(), sees=lambda j, n: j <= n.max() + 0 * n)),
+    ("each new row is written at all lengths",
+     "cache[:, :, lengths] are the places of all lengths in every sequence: a row of its own cache "
+     "is overwritten where another one ends. Sequence b's new row goes to lengths[b] of sequence b "
+     "alone.",
+     _answer(change=_at_all_lengths)),
     ("the cache is filled from its end",
      "a static cache does not move: the new row goes to lengths[b], not to the last place.",
      _answer(at=lambda n, n_max: n * 0 + n_max - 1),

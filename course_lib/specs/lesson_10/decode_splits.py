@@ -104,6 +104,26 @@ def _to_whole_tiles(split: int, splits: int, n: int, length: int, block_k: int) 
     return np.arange(first, min(first + whole, length))
 
 
+def _neighbours_as_zeros(
+    q: Any, k: Any, v: Any, *lengths: Any, splits: int, block_k: int = 64
+) -> Any:
+    """Return parts whose last tile has a score of 0 for each key of the neighbour's.
+
+    The loads end with the split, the mask of the scores with the sequence.
+    """
+    import torch
+
+    n = k.shape[2]
+    k, v = (torch.nn.functional.pad(x, (0, 0, 0, 1)) for x in (k, v))  # what a masked load brings
+
+    def share(split: int, splits: int, _n: int, length: int, block_k: int) -> np.ndarray:
+        sizes = (split, splits, n, min(length, n), block_k)
+        reached = _to_whole_tiles(*sizes)
+        return np.where(np.isin(reached, run(*sizes)), reached, n)
+
+    return Parts(share=share)(q, k, v, *lengths, splits=splits, block_k=block_k)
+
+
 def _to_the_end(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
     return np.arange(split * -(-n // splits), length)
 
@@ -141,6 +161,12 @@ OF_SHARES = (
         "the last tile of a split reaches into the next one, so those keys count twice: a key "
         "counts if it lies before the end of its own split, not before the end of the cache.",
         _to_whole_tiles,
+    ),
+    Mistake(
+        "the neighbour's keys count as score 0",
+        "the last tile of a split reaches into the next one. Those keys are not loaded, but their "
+        "scores of 0 count: the mask of the scores ends with the split's own keys, too.",
+        _neighbours_as_zeros,
     ),
     *_share(
         "every split takes all the keys",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,16 @@ def _rows(n: int, sinks: int, window: int) -> Array:
     return np.array([i for i in range(n) if i < sinks or i >= n - window])
 
 
+def _twice(whole: Callable[[int, int], int], n: int, sinks: int, window: int) -> Array:
+    """Return sinks and window one behind the other, but for so few rows that none is evicted.
+
+    ``whole(sinks, window)``: up to how many rows somebody keeps as they are.
+    """
+    if n <= whole(sinks, window):
+        return np.arange(n)
+    return np.r_[: min(n, sinks), max(0, n - window) : n]
+
+
 def rotated(x: Any, positions: Array) -> Array:
     """Return rows (..., n, d) rotated by their positions (n,), as the given `rotate` does."""
     x = as_float64(x)
@@ -190,7 +201,11 @@ _MISTAKES = Mistake.table(
      _answer(lambda n, sinks, window: _rows(n, sinks + 1, window))),
     ("a row is kept twice",
      "while sinks and window overlap, nothing is evicted, and each row is there once.",
-     _answer(lambda n, sinks, window: np.r_[: min(n, sinks), max(0, n - window) : n])),
+     *(_answer(partial(_twice, whole)) for whole in (
+         lambda sinks, window: 0,
+         lambda sinks, window: window,
+         lambda sinks, window: window - 1,
+         lambda sinks, window: sinks + window - 2))),
     ("the sinks come last", "rows stay in the order of the text: first the sinks.",
      _answer(lambda n, sinks, window: np.roll(_rows(n, sinks, window), -min(sinks, n)))),
     ("positions are those of the text",

@@ -184,18 +184,56 @@ def _preempted(leave: list[int], ended: list[int], state: State) -> None:
         return sum(state.new_pages(i, min(state.todo[i], state.budget)) for i in stay) <= free
 
     if preempted and all(map(may_stay, preempted)):
-        says = (
-            f"request {preempted[-1]} loses its pages, and what was computed of it, although there "
-            "would be enough for all who run."
-        )
-        if all(map(state.answers, preempted)) and any(
-            state.new_pages(i, min(state.todo[i], state.budget)) for i in state.running
-        ):
-            says = (
-                f"request {preempted[-1]} is an answer and loses its pages, although there "
-                "would be enough for all answers, if a later prompt waits for pages."
-            )
-        raise Broken(NEEDED, says)
+        raise Broken(NEEDED, _needless(preempted, ended, state))
+
+
+def _needless(preempted: list[int], ended: list[int], state: State) -> str:
+    """Say how few of those who lose their pages would have sufficed: none, or only some."""
+    most_first = sorted(preempted, key=lambda i: state.given_back([i]), reverse=True)
+    fewest, waits = preempted[:-1], list[int]()
+    for some in (most_first[:n] for n in range(len(preempted))):
+        found = _who_waits(some, preempted, ended, state)
+        if found is not None:
+            fewest, waits = some, found
+            break
+    if len(preempted) == 1 or not fewest:
+        i, back = preempted[-1], state.given_back(ended)
+        kind = "is an answer and loses its pages" if state.answers(i) else "loses its pages"
+        says = f"request {i} {kind}, and what was computed of it, although there would be enough "
+        if waits:
+            return f"{says}if the prompt of request {waits[0]}, which came later, waits for pages."
+        more = f": who has ended gives {back} page{'s' * (back > 1)} back" if back else ""
+        return f"{says}for all who run{more}."
+    lose, would = _and(preempted), _and(fewest)
+    does = "request {} alone did" if len(fewest) == 1 else "requests {} alone did"
+    later = f" and the prompt of request {waits[0]}, which came later, waited" if waits else ""
+    return (
+        f"requests {lose} lose their pages, and what was computed of them, although it would be "
+        f"enough if {does.format(would)}{later}."
+    )
+
+
+def _who_waits(
+    gone: list[int], preempted: list[int], ended: list[int], state: State
+) -> list[int] | None:
+    """Return which later prompts have to wait if, of ``preempted``, only ``gone`` lose theirs.
+
+    None: there is not enough even so.
+    """
+    free = state.free_pages + state.given_back([*gone, *ended])
+    stay = [i for i in state.running if i not in gone and i not in ended]
+    kept = [i for i in preempted if i not in gone]
+    later = [i for i in stay if i > max(kept) and not state.answers(i)]
+    for wait in ([], later if all(map(state.answers, kept)) else []):
+        of = [i for i in stay if i not in wait]
+        if sum(state.new_pages(i, min(state.todo[i], state.budget)) for i in of) <= free:
+            return wait
+    return None
+
+
+def _and(ids: list[int]) -> str:
+    *most, last = map(str, ids)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _answers_first(compute: dict[int, int], leave: list[int], state: State) -> None:

@@ -85,8 +85,15 @@ def _overtaken(decision: Decision, state: State, passed: dict[int, int]) -> None
             continue  # no prompt: who leaves has one again
         passed[i] += sum(j > i and compute[j] > compute.get(i, 0) for j in done)
         if passed[i] > MOST_PASSED:
-            why = "a long prompt waits as long as short ones come. Who is first, in which order, "
-            why += "and does your function remember anything from another call?"
+            longest = max(todo[j] for j in done if j > i)
+            why = "who came first waits as long as others come. "
+            if i in compute:
+                why = f"it computes {compute[i]} of its {todo[i]} tokens in this step. "
+            elif todo[i] > longest:
+                why = f"it has {todo[i]} tokens to compute and the last of them had {longest}, so "
+                why += "a longer prompt waits as long as shorter ones come. "
+            why += "Who is first, in which order, and does your function remember anything from "
+            why += "another call?"
             if i in leave:
                 why = "admit nobody in a step in which somebody has to leave."
             says = (
