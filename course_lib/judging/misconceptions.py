@@ -77,6 +77,7 @@ STRIDES_EXCHANGED = "two strides are exchanged"
 ALL_NAN = "-inf makes NaN of everything"
 ZERO_AT_LEAST = "a maximum below 0 counts as 0"
 BASES = "base 2 and base e are mixed"
+TIMES_INFINITY = "0 times infinity is NaN"
 BASES_SLIPS = tuple(name for name in SLIPS if name.startswith("base"))
 
 _KNOWN = (
