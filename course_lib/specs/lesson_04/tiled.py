@@ -228,7 +228,7 @@ def _one_sum_per_tile(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np
 def _along_columns(
     q: Any, k: Any, v: Any, block_k: int, block_q: int = 0, *, of: str
 ) -> np.ndarray:
-    """Return what alpha, or l at the end, makes of o without [:, None], where rows have d numbers."""
+    """Return what alpha, or l at the end, makes of o without [:, None] in tiles of d rows."""
     out = []
     for first in range(0, len(q), block_q or len(q)):
         rows = q[first : first + (block_q or len(q))]
