@@ -18,6 +18,15 @@ _HALF_A_MASK = (
     "the mask asks about one axis of the tile only, and an entry is inside if its row exists and "
     "its column exists: (rows[:, None] < n_rows) & (cols[None, :] < n_cols)"
 )
+_HALF_MOVES = (
+    "the mask asks about both axes, and along one of them it leaves nothing out where the tile "
+    "ends outside: does it compare the numbers that the addresses are made of? Where the addresses "
+    "move by `start` from step to step, what is compared must move as well"
+)
+_EITHER = (
+    "the mask lets an entry through whose row or column exists, and an entry is inside if both do: "
+    "(rows[:, None] < n_rows) & (cols[None, :] < n_cols), not |"
+)
 
 
 class Access(NamedTuple):
@@ -114,7 +123,9 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
             "do these addresses use the strides that it has, or such as its sizes make?"
         )
     steps = access.steps()
-    if says := _one_axis_only(view, access) or _one_line_more(outside, access):
+    if says := (
+        _one_axis_only(view, access) or _one_line_more(outside, access) or _either_axis(access)
+    ):
         return says
     strange = [step // item for step, _ in steps if step not in strides]
     if strange and len(view.axes) == view.ndim:  # an axis of length 1 has a stride as well
@@ -181,6 +192,16 @@ def _one_line_more(outside: np.ndarray, access: Access) -> str:
     return ""
 
 
+def _either_axis(access: Access) -> str:
+    """Return what is wrong if the mask leaves out just the lanes past both ends, else ""."""
+    left_out = ~access.lanes
+    if left_out.ndim != 2 or not left_out.any():
+        return ""
+    rows, columns = left_out.any(axis=1), left_out.any(axis=0)
+    is_corner = not rows.all() and not columns.all() and (left_out == np.outer(rows, columns)).all()
+    return _EITHER if is_corner else ""
+
+
 def _one_axis_only(view: View, access: Access) -> str:
     """Return what is missing if the mask speaks of one axis of a tile, and the tile ends outside
     along the other, else "". A tile may hold every so many-th row or column."""
@@ -198,5 +219,6 @@ def _one_axis_only(view: View, access: Access) -> str:
         first, left = divmod(left, stride)
         last = first + gaps[axis] // stride * (lanes.shape[axis] - 1)
         if axis == alike[0]:
-            return _HALF_A_MASK if last >= size else ""
+            half = 0 in np.asarray(access.mask).strides  # a row or column that was broadcast
+            return "" if last < size else _HALF_A_MASK if half else _HALF_MOVES
     return ""

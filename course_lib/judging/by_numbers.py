@@ -215,7 +215,7 @@ def cut(seen: Seen) -> Told | None:
         if (got == truth).all() or np.abs(got - truth).max() <= 1e-9 * np.abs(truth).max():
             continue
         ways = {word for word, whole in _WHOLE if (got == whole(truth)).all()}
-        if not ways:
+        if not ways or (got.size >= _FEW and not got.any()):  # 0 everywhere: by underflow as well
             return None
         how = how & ways if names else ways
         names.append(name)

@@ -217,10 +217,10 @@ def _times_finding(books: Place, once: Once, otherwise: str) -> Finding | None:
         j = int(missed.argmax())
         came = f"came only {_times(n)}" if (n := books.times[j]) else "never came"
         says = f"{once.part.format(j)} {came} to the desk."
-        return Finding(
-            once.broken,
-            f"the answer is right, but {says} Use what the function is given, not a copy of it.",
-        )
+        why = "Use what the function is given, not a copy of it."
+        if n:
+            why = "Each Q tile needs it: are the rows of several taken together, or a copy of it?"
+        return Finding(once.broken, f"the answer is right, but {says} {why}")
     if more.clip(0).sum() <= once.looks:
         return None
     j = int(more.argmax())

@@ -335,9 +335,12 @@ def several_programs(case: Case, observed: Observed, expected: Any) -> Finding |
     alone = max((len(launch.stored) for launch in books.launches), default=0) == 1
     if not alone and most <= _NEARLY_ALL * loaded.total():
         return None
+    says = "one program alone leaves"
+    if not alone and len(loaded) > 1:
+        says = f"one of {len(loaded)} programs that load anything loads nearly all, and leaves"
     return Finding(
         f"one program per {part}",
-        f"one program alone leaves the rest of the GPU idle: start one program per {part}.",
+        f"{says} the rest of the GPU idle: start one program per {part}.",
     )
 
 

@@ -39,7 +39,8 @@ class Cut:
 @dataclass(frozen=True)
 class Load:
     """One load of an input: it touches the tiles from ``first`` to ``last``; ``is_whole`` if just
-    these. Its lanes lie in ``rows`` and ``columns``; where they are spread, no more is known.
+    these. Its lanes lie in ``rows`` and ``columns``; where they are spread, no more is known. If
+    there are more of them than entries, ``is_doubled``.
     """
 
     number: int
@@ -50,6 +51,12 @@ class Load:
     first: Cell
     last: Cell
     is_whole: bool
+    is_doubled: bool = False
+
+    @property
+    def why(self) -> str:
+        """Why it is not as asked, if it is no whole tile."""
+        return "some of them more than once" if self.is_doubled else "that is no whole tile"
 
     @property
     def cells(self) -> tuple[slice, slice]:
@@ -156,7 +163,7 @@ class LoadMap:
             again = (short and its[load.cells].any()) or (in_all >= times).any()
             who = f"program {self._told(load.program)}"
             if not load.is_whole:
-                found[load.number] = f"{who} touches {where}, and that is no whole tile"
+                found[load.number] = f"{who} touches {where}, and {load.why}"
             elif not times.all():
                 found[load.number] = f"{who} takes {where}, which nobody needs"
             elif again:
@@ -310,7 +317,8 @@ def _load(number: int, visit: Visit, plane: Plane) -> Load:
     """Return one load, with the tiles that it touches. Lanes that are no rectangle are spread."""
     rows, columns = visit.rows, visit.columns
     lanes = visit.n_bytes // plane.itemsize
-    is_full = (rows[1] - rows[0]) * (columns[1] - columns[0]) == lanes
+    entries = (rows[1] - rows[0]) * (columns[1] - columns[0])
+    is_full = entries == lanes
     if not is_full:
         columns = (0, plane.shape[1])
     (tall, wide), sides = plane.tile, (rows, columns)
@@ -318,7 +326,9 @@ def _load(number: int, visit: Visit, plane: Plane) -> Load:
     last = (rows[1] - 1) // tall, (columns[1] - 1) // wide
     begins, ends = plane.ranges(first), plane.ranges(last)
     whole = all((begins[a][0], ends[a][1]) == side for a, side in enumerate(sides))
-    return Load(number, plane.name, visit.program, rows, columns, first, last, is_full and whole)
+    tiles, is_whole = (first, last), is_full and whole
+    is_doubled = lanes > entries
+    return Load(number, plane.name, visit.program, rows, columns, *tiles, is_whole, is_doubled)
 
 
 def _window(n: int, most: int, around: int) -> range:

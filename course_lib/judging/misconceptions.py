@@ -27,6 +27,8 @@ from course_lib.judging.misread import (
     k_not_transposed,
     k_reshaped,
     known,
+    lse_unscaled,
+    maximum_unscaled,
     one_tile_more,
     packed_batches,
     read_at,
@@ -78,6 +80,8 @@ STRIDES_EXCHANGED = "two strides are exchanged"
 ALL_NAN = "-inf makes NaN of everything"
 ZERO_AT_LEAST = "a maximum below 0 counts as 0"
 BASES = "base 2 and base e are mixed"
+UNSCALED_MAXIMUM = "the maximum is that of unscaled scores"
+TIMES_INFINITY = "0 times infinity is NaN"
 BASES_SLIPS = tuple(name for name in SLIPS if name.startswith("base"))
 
 _KNOWN = (
@@ -413,6 +417,13 @@ _KNOWN = (
         *NOT_THE_MAXIMUM_SLIPS,
     ),
     known(
+        UNSCALED_MAXIMUM,
+        "m is the maximum of the scores before they are scaled, and what is measured against it is "
+        "scaled: where scores are large every exponential vanishes, or overflows. Scale the scores "
+        "first, and then take their maximum.",
+        Misreading(with_scale=maximum_unscaled),
+    ),
+    known(
         "K is reshaped, not transposed",
         "the tile of K was given the shape (head_dim, block_k), but its numbers kept their order: "
         "use tl.trans.",
@@ -517,6 +528,12 @@ _LSE = (
         "-103: add m to the logarithm.",
         "lse_overflows",
     ),
+    known(
+        "m in lse is not scaled",
+        "lse is m + ln(l) of the scaled scores: the m that stands in it is that of scores without "
+        "the scale.",
+        Misreading(with_scale=lse_unscaled),
+    ),
     known("lse is m + l", "lse is m + ln(l), not m + l.", "lse_adds_l"),
     known("lse is only l", "lse is m + ln(l).", "lse_is_l"),
     known("lse is ln(l)", "lse lacks the maximum m.", "lse_is_ln_l"),
@@ -575,8 +592,9 @@ def order_matters(loop: Slip) -> bool:
 
 # P is made by exp(s - lse), of a wrong lse: asked for when none of those above explains it.
 _SELDOM = tuple(
-    _other_loops(one, only=lambda loop: True, divide="by lse")
+    made
     for one in (*(one for one in _KNOWN if one.name in (ZERO_AT_LEAST, NOT_THE_MAXIMUM)), *_LSE)
+    if (made := _other_loops(one, only=lambda loop: True, divide="by lse")).slips
 )
 
 # What other mistakes make as well, and loops that begin with the last tile, which is seldom done.

@@ -43,6 +43,7 @@ class Misreading:
     end: Callable[..., Array] | None = None  # (tile, block_q, block_k, n_q, n_k) -> end of the loop
     square: bool = False  # the loop steps by block_q
     columns: bool = False  # softmax down the columns
+    with_scale: Callable[[Slip, float], Slip] | None = None  # (loop, scale) -> the loop
 
     def inputs_read(self, q: Any, k: Any, v: Any, tile: int) -> tuple[Array, Array, Array]:
         """Return q, k, v (..., n, d) in float64 as a kernel with this mistake reads them."""
@@ -112,6 +113,7 @@ class Misreading:
         for head in np.ndindex(*q.shape[:-2]):
             scale = self.factor / q.shape[-1] ** (self.power / 2)
             s = (q[head] @ k[head].T * scale).astype(dtype)
+            loop = self.with_scale(loop, scale) if self.with_scale else loop
             late = hidden if self.late and hidden.any() else None
             if late is None:
                 s[hidden] = loop.fill if loop.fills_hidden else -np.inf
@@ -300,6 +302,16 @@ def first_tile(
         return q, k[..., rows, :] if of_k else k, v[..., rows, :] if of_v else v
 
     return read
+
+
+def maximum_unscaled(loop: Slip, scale: float) -> Slip:
+    """Return the loop that takes its maxima of scores that are not scaled."""
+    return replace(loop, top=lambda part: SLIPS["right"].top(part) / scale)
+
+
+def lse_unscaled(loop: Slip, scale: float) -> Slip:
+    """Return the loop in whose lse stands the maximum of scores that are not scaled."""
+    return replace(loop, lse=lambda m, l_sum: m / scale + np.log(l_sum))
 
 
 def one_tile_more(q: Any, k: Any, v: Any, tile: int) -> Any:

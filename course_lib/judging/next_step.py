@@ -101,8 +101,8 @@ def _about_values(picture: ErrorMap) -> str:
         )
     if picture.plane.max() >= INFINITE:
         return (
-            f"print the steps towards {place}: the first that is not finite was inf - inf, 0 / 0, "
-            "an exp of something large, or memory that nothing stored."
+            f"print the steps towards {place}: the first that is not finite was inf - inf, "
+            "0 * inf, 0 / 0, an exp of something large, or memory that nothing stored."
         )
     return f"work out {_first_row(picture)} by hand, and compare after every line."
 

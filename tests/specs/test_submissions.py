@@ -112,6 +112,22 @@ def test_who_multiplies_by_an_alpha_of_1_is_asked_for_the_old_maximum(exercise):
     assert "Keep the old one until alpha is computed" in says
 
 
+WORDS = {  # what a report says where its property alone does not tell the mistake
+    "4.3/wrong/all_rows_at_once": "are the rows of several taken together, or a copy of it?",
+    "5.2/wrong/offsets_held_at_the_end": "of `x`, and some of them more than once",
+    "5.3/wrong/largest_without_its_sign": "without its sign is subtracted (tl.abs)",
+    "6.1/wrong/either_end_is_enough": "lets an entry through whose row or column exists",
+    "6.3/wrong/pointers_move_and_the_mask_does_not": "what is compared must move as well",
+    "6.4b/wrong/nearly_all_in_one_program": "one of 2 programs that load anything loads nearly all",
+    "9-star/wrong/dv_of_the_whole_p": "dV is made of P without its gaps",
+}
+
+
+@pytest.mark.parametrize("one", WORDS)
+def test_a_property_of_several_mistakes_is_told_in_the_words_of_this_one(one):
+    assert WORDS[one].lower() in words_of(report_on(one)).lower()
+
+
 @pytest.mark.parametrize("sample", samples("right"))
 def test_every_right_submission_passes(sample):
     """Written differently is not wrong, whatever was drawn: each has draws of its own."""

@@ -31,6 +31,7 @@ from course_lib.judging.misconceptions import (
     SMALL_RISE,
     STALE,
     STARTS_LOW,
+    UNSCALED_MAXIMUM,
     attention_mistakes,
 )
 from course_lib.judging.misread import Misreading, Model
@@ -224,6 +225,25 @@ def _one_sum_per_tile(q: Any, k: Any, v: Any, block_k: int, **_tiles: int) -> np
     return o / l_sum
 
 
+def _along_columns(
+    q: Any, k: Any, v: Any, block_k: int, block_q: int = 0, *, of: str
+) -> np.ndarray:
+    """Return what alpha, or l at the end, makes of o without [:, None] in tiles of d rows."""
+    out = []
+    for first in range(0, len(q), block_q or len(q)):
+        rows = q[first : first + (block_q or len(q))]
+        fits = len(rows) == v.shape[1]
+        m, l_sum, o = np.full(len(rows), -np.inf), np.zeros(len(rows)), np.zeros((len(rows), 1))
+        for k_tile, v_tile in _tiles_of_keys(k, v, block_k):
+            s = rows @ k_tile.T / np.sqrt(q.shape[1])
+            m_new = np.maximum(m, s.max(axis=1))
+            alpha, p = np.exp(m - m_new), np.exp(s - m_new[:, None])
+            m, l_sum = m_new, alpha * l_sum + p.sum(axis=1)
+            o = o * (alpha if fits and "alpha" in of else alpha[:, None]) + p @ v_tile
+        out.append(o / (l_sum if fits and "l_sum" in of else l_sum[:, None]))
+    return np.concatenate(out)
+
+
 def _desk_not_cleared(q: Any, k: Any, v: Any, block_q: int, block_k: int) -> np.ndarray:
     """Return what m, l and O give that are carried from one Q tile to the next (same sizes)."""
     scores = q @ k.T / np.sqrt(q.shape[1])
@@ -285,6 +305,7 @@ _NO_MASK_NO_STRIDES = OF_THE_LOOP | {
     "the mask comes after the maximum", "the last tile is dropped", "only square tiles",
     "only the first tile of keys counts", "every step reads the first tile of K, or of V",
     "scaled by a length, not by head_dim", "the loop ends at n_q", "one length for Q and K",
+    UNSCALED_MAXIMUM,
 }  # fmt: skip
 _STREAMED = attention_mistakes(without_masks=_NO_MASK_NO_STRIDES)
 STREAM_MISTAKES = tuple(sorted(_STREAMED, key=lambda one: one.name not in _EXTREME))
@@ -311,6 +332,12 @@ _TILE_MISTAKES = Mistake.table(
     ("scaled by the number of tokens",
      "the scores are divided by the root of a number of rows. d is the length of a row.",
      _scaled_by(lambda q, k: len(q)), _scaled_by(lambda q, k: len(k))),
+    ("alpha is taken along the columns",
+     "alpha is one number a query: it belongs to a row of o, alpha[:, None].",
+     partial(_along_columns, of="alpha"), partial(_along_columns, of="alpha and l_sum")),
+    ("l_sum is taken along the columns",
+     "l_sum is one number a query: it belongs to a row of o, l_sum[:, None].",
+     partial(_along_columns, of="l_sum")),
     ("a causal mask that nobody asked for",
      "here every query sees every key: masks begin with exercise 4.4.",
      lambda q, k, v, **_: attention_float64(

@@ -24,6 +24,7 @@ from course_lib.judging.kernel_judge import (
 )
 from course_lib.judging.least import Least, counted
 from course_lib.judging.load_map import Cut
+from course_lib.judging.misconceptions import TIMES_INFINITY
 from course_lib.judging.other_statistics import OTHER_STATISTICS, Statistic
 from course_lib.judging.spec import REMAINDER, STORED, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
@@ -221,7 +222,7 @@ _MISTAKES = Mistake.table(
     ("rows and columns are exchanged in the addresses",
      "from one row to the next it is n_cols numbers, and 1 from one column to the next.",
      partial(_other, top=lambda kept, x: kept.reshape(kept.shape[::-1]).max(axis=0))),
-    ("0 times infinity is NaN",
+    (TIMES_INFINITY,
      "A mask that multiplies -inf makes NaN wherever it is 0: choose with tl.where.",
      *(partial(_times_infinity, add=add) for add in (True, False))),
     ("one maximum for the whole tile",

@@ -86,13 +86,19 @@ def _padded(x: Any, *, fill: float = 0.0, in_max: bool = True, in_sum: bool = Tr
     return mine / _sum(p if in_sum else mine)
 
 
-def _less(other: Callable[[np.ndarray], Any]) -> Callable[[Any], np.ndarray]:
-    """Return a softmax in float32 that subtracts another number than the maximum of the row."""
+_ADDED = (0.0, 1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5)  # to the sum, against 0 / 0
+
+
+def _less(other: Callable[[np.ndarray], Any], more: float = 0.0) -> Callable[[Any], np.ndarray]:
+    """Return a softmax in float32 that subtracts another number than the maximum of the row.
+
+    ``more`` is added to the sum.
+    """
 
     def softmax(x: Any) -> np.ndarray:
         x = as_float64(x).astype(np.float32)
         p = np.exp(x - other(x))
-        return p / _sum(p)
+        return p / (_sum(p) + np.float32(more))
 
     return softmax
 
@@ -136,7 +142,8 @@ _MISTAKES = Mistake.table(
     ("a maximum below 0 counts as 0",
      "What is subtracted is never below 0. In a row of very negative scores every exponential "
      "is then 0. Take the maximum of the row's scores, whatever it is.",
-     _less(lambda x: np.maximum(x.max(axis=1, keepdims=True), 0))),
+     *(_less(lambda x: np.maximum(x.max(axis=1, keepdims=True), 0), more=more)
+       for more in _ADDED)),
     ("masked means score zero",
      "The empty places of the block entered with score 0 and weight exp(0 - max). Load them as "
      "-inf.",
@@ -161,9 +168,12 @@ _MISTAKES = Mistake.table(
      _less(lambda x: x.mean(axis=1, keepdims=True)),
      _less(lambda x: x.min(axis=1, keepdims=True)),
      _less(lambda x: x[:, :1]),
-     _less(lambda x: np.abs(x).max(axis=1, keepdims=True)),
      _less(lambda x: in_block(x, -np.inf).mean(axis=1, keepdims=True)),
      _less(lambda x: in_block(x, -np.inf).min(axis=1, keepdims=True))),
+    (NOT_THE_MAXIMUM,
+     "The largest score without its sign is subtracted (tl.abs), not the largest score: where a "
+     "score far below 0 decides, all others lie far below that number, and every exp vanishes.",
+     *(_less(lambda x: np.abs(x).max(axis=1, keepdims=True), more=more) for more in _ADDED)),
     ("masked means a large negative score",
      "The empty places of the block entered with a large negative score, but real scores can "
      "lie below it. Load them as -inf.",

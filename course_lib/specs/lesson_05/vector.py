@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import float32_judge, in_turn, several_programs
 from course_lib.judging.least import Least, counted
 from course_lib.judging.load_map import Cut
+from course_lib.judging.misconceptions import TIMES_INFINITY
 from course_lib.judging.picture import error_map
 from course_lib.judging.questions import question, wrong_answers
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
@@ -149,6 +151,15 @@ def _with_first_block(a: Any, b: Any, block: int) -> np.ndarray:
     return np.asarray(a + np.resize(b[:block], b.size))
 
 
+def _times_0(x: Any, y: Any, *, block: int, of: str) -> np.ndarray:
+    """Return x + y, to which what ``of`` names was added times 0."""
+    with np.errstate(invalid="ignore"):  # 0 * inf
+        gone = sum(
+            0 * as_float64(one) for name, one in zip("xy", (x, y), strict=True) if name in of
+        )
+    return np.asarray(_sum(x, y, block=block) + gone)
+
+
 def _sum(x: Any, y: Any, *, block: int) -> np.ndarray:
     """Return x + y rounded to float32, as one addition is, whoever makes it."""
     with np.errstate(over="ignore", invalid="ignore"):  # inf - inf
@@ -162,6 +173,10 @@ _MISTAKES = Mistake.table(
      "Every program reads the first block of it: both loads need the same offsets.",
      lambda x, y, *, block: _with_first_block(x, y, block),
      lambda x, y, *, block: _with_first_block(y, x, block)),
+    (TIMES_INFINITY,
+     "What is multiplied by 0 is gone only where it is finite: an infinite number in x or y makes "
+     "NaN of it. Leave it out of the sum, or choose with tl.where.",
+     *(partial(_times_0, of=of) for of in ("x", "y", "xy"))),
 )  # fmt: skip
 
 

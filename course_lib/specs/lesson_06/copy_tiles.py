@@ -20,7 +20,7 @@ from course_lib.judging.kernel_judge import (
     was_launched,
 )
 from course_lib.judging.least import Least, counted
-from course_lib.judging.misconceptions import STRIDES_EXCHANGED
+from course_lib.judging.misconceptions import STRIDES_EXCHANGED, TIMES_INFINITY
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed, table
 from course_lib.judging.strides import IGNORED, NO_ROW_STRIDE
 from course_lib.judging.tolerance import as_float64
@@ -88,6 +88,14 @@ def _read_inside(
     rows, cols = (whole if i in axes else short for i, (whole, short) in enumerate(ends))
     filled[:rows, :cols] = np.pad(x, ((0, rows - len(x)), (0, cols - x.shape[1])), mode=mode)
     return x, filled
+
+
+def _times_the_mask(x: Any, **how: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return copies whose places past the ends are 0 times what was read inside in their place."""
+    x, read = _read_inside(x, **how)
+    inside = _copies(np.ones_like(x), block_rows=how["block_rows"], block_cols=how["block_cols"])[1]
+    with np.errstate(invalid="ignore"):  # 0 * inf
+        return x, read * inside
 
 
 PAST_THE_ENDS = "places past the ends are not 0"
@@ -172,6 +180,8 @@ def _stepping(load: Steps, store: Steps) -> Callable[..., Any]:
     return model
 
 
+_ENDS = ((0,), (1,), (0, 1))  # axes past whose ends something stands
+
 _MISTAKES = Mistake.table(
     *((name, says,
        _stepping(steps, steps), _stepping(_true_steps, steps), _stepping(steps, _true_steps))
@@ -181,7 +191,12 @@ _MISTAKES = Mistake.table(
      "scores.)",
      partial(_copies, fill=1.0), partial(_copies, fill=-np.inf),
      *(partial(_read_inside, axes=axes, mode=mode)
-       for axes in ((0,), (1,), (0, 1)) for mode in ("edge", "wrap"))),
+       for axes in _ENDS for mode in ("edge", "wrap"))),
+    (TIMES_INFINITY,
+     "What is read past the ends is another place's number, and times 0 it is 0 only if it is "
+     "finite: give tl.load the mask, and other=0.0.",
+     *(partial(_times_the_mask, axes=axes, mode=mode)
+       for axes in _ENDS for mode in ("edge", "wrap"))),
 )  # fmt: skip
 
 

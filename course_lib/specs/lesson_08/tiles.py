@@ -233,6 +233,7 @@ def _area(row: Row) -> int:
     return row["block_q"] * row["block_k"]
 
 
+_SHARED = (48, 64, 96, 99, 100, 160, 163, 164, 192, 227, 228)  # KiB, of a block or an SM
 _ALL = range(6)  # rules that are left out
 
 
@@ -242,10 +243,16 @@ def _chosen(
     skip: Sequence[int] = (),
     strict: Sequence[int] = (),
     last: bool = False,
+    most_bytes: int = 0,
 ) -> Callable[[list[Row]], Choice | None]:
-    """Return who takes, of the rows that `_best` leaves, the first of the largest ``key``."""
+    """Return who takes, of the rows that `_best` leaves, the first of the largest ``key``.
+
+    ``most_bytes``: what fits is what takes no more shared memory, whatever the row says.
+    """
 
     def model(rows: list[Row]) -> Choice | None:
+        if most_bytes:
+            rows = [row | {"fits": row["shared_bytes"] <= most_bytes} for row in rows]
         try:
             left = _best(rows, skip, strict)
         except ValueError:  # nothing is left
@@ -268,6 +275,10 @@ _MISTAKES = Mistake.table(
      "rule 1 was left out: a kernel that asks for more shared memory than a block can get does not "
      "start.",
      _chosen(skip=(0,))),
+    ("what fits is worked out, not read",
+     "rule 1 asks for `fits`. How much shared memory a block can get differs from GPU to GPU, so "
+     "that one number of bytes leaves out what fits, or lets in what does not.",
+     *(_chosen(most_bytes=1024 * kib - less) for kib in _SHARED for less in (0, 1))),
     ("spills are ignored",
      "a row with stack_bytes > 0 spills: its registers go through memory in every step.",
      _chosen(skip=(1,))),

@@ -21,13 +21,13 @@ Q, K, V, DO = (
 
 def _sheet(
     *, transposed: bool = True, delta: bool = True, each: bool = False, power: int = 1,
-    own: bool = False, of: str = "qk",
+    own: bool = False, along_keys: bool = False, of: str = "qk",
 ) -> dict[str, list[Any]]:  # fmt: skip
     """Return what somebody writes on paper; each keyword is one thing to get wrong.
 
     ``power``: of the scale on the way back to ``of``, and once to the other.
     ``each``: a softmax of every tile of one key. ``own``: each weight's derivative by its own
-    score alone.
+    score alone. ``along_keys``: delta's numbers are those of the columns.
     """
     s = SCALE * np.outer(Q, K)
     p = np.exp(s) / np.exp(s).sum(1, keepdims=True)
@@ -35,7 +35,7 @@ def _sheet(
     row = DO * o
     p = np.ones_like(p) if each else p
     dp = np.outer(DO, V)
-    ds = p * (1 - p) * dp if own else p * (dp - row[:, None] * delta)
+    ds = p * (1 - p) * dp if own else p * (dp - (row if along_keys else row[:, None]) * delta)
     dq, dk = ds @ K, (ds.T if transposed else ds) @ Q
     dv = (p.T if transposed else p) @ DO
     scale_q, scale_k = (SCALE ** (power if x in of else 1) for x in "qk")
@@ -93,6 +93,9 @@ BY_HAND = Exercise.of(
         ("delta is not subtracted",
          "dS = P * (dP - delta): without delta, a row of dS does not add up to 0.",
          partial(_sheet, delta=False)),
+        ("delta is taken along the keys",
+         "delta is one number a query: of row i of dS the i-th is subtracted.",
+         partial(_sheet, along_keys=True)),
         ("the softmax is computed anew in each tile",
          "with one key a tile, a softmax of the tile is 1: a tile does not know the sum of its "
          "rows. P = exp(S - lse).",

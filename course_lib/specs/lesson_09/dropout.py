@@ -221,18 +221,21 @@ def _derived(kept: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 
 def _known_slips(kept: np.ndarray, rate: float) -> list[tuple[str, str, Any]]:
-    """Return what people do instead on the way back: the property, what to tell, how dS and dV."""
+    """Return what people do instead on the way back: the property, what to tell, how dS and dV.
+
+    What one gradient alone tells stands before what two tell.
+    """
     ds, for_v = _derived(kept)
     whole, whole_for_v = _derived(1.0)
     unscaled, unscaled_for_v = _derived(kept * (1 - rate))
     drops, scales = "drops on the way back as well", "scales on the way back as well"
     delta = "delta is subtracted from dropped weights as well: dS = P * (dP * D - delta)."
     return [
-        (drops, "neither P nor dP is multiplied by what dropped the weights.",
-         (whole, whole_for_v)),
         (drops, "dV is made of P without its gaps: dV = (P * D)^T dO.", (ds, whole_for_v)),
         (drops, "dP has no gaps; what was dropped passes no gradient: dS = P * (dP * D - delta).",
          (whole, for_v)),
+        (drops, "neither P nor dP is multiplied by what dropped the weights.",
+         (whole, whole_for_v)),
         ("makes dS of the whole P",
          "D belongs to dP, and the P before it is the softmax's: dS = P * (dP * D - delta).",
          (lambda p, dp, delta: p * kept * (dp * kept - delta), for_v)),
@@ -240,9 +243,9 @@ def _known_slips(kept: np.ndarray, rate: float) -> list[tuple[str, str, Any]]:
          (lambda p, dp, delta: p * kept * (dp - delta), for_v)),
         ("drops dP, not dS", delta,
          (lambda p, dp, delta: p * (dp * kept - (kept > 0) * delta), for_v)),
-        (scales, "1 / (1 - rate) is missing in dV and in dP.", (unscaled, unscaled_for_v)),
         (scales, "1 / (1 - rate) is missing in dV.", (ds, unscaled_for_v)),
         (scales, "1 / (1 - rate) is missing in dP.", (unscaled, for_v)),
+        (scales, "1 / (1 - rate) is missing in dV and in dP.", (unscaled, unscaled_for_v)),
     ]  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from course_lib.specs.lesson_09.gradients import (
     gradients_finding,
     mistakes_of,
 )
-from course_lib.specs.lesson_09.weights import Where, right, seen_by
+from course_lib.specs.lesson_09.weights import Where, seen_by
 
 
 def _tile(
@@ -134,12 +134,6 @@ _OF_ROWS = table(
      "row i of P tells query i whom to look at; for a key its *column* is wanted: dV = P^T dO, dK "
      "= scale dS^T Q.",
      Slip(for_k=lambda p, ds, where: _square(ds).T, for_v=lambda p, ds, where: _square(p).T)),
-    ("delta is taken along the keys",
-     "delta is one number a query: it belongs to a row, delta_row[:, None].",
-     Slip(ds=lambda p, dp, delta: p * (dp - delta.mT))),
-    ("lse is taken along the keys",
-     "lse is one number a query: it belongs to a row, lse_row[:, None].",
-     Slip(weights=lambda s, lse, where: right(s, lse.mT, where))),
 )  # fmt: skip
 _ORDER = "return dq, dk, dv, in this order."
 

@@ -232,7 +232,28 @@ _MASKS = table(
      lambda row, key, shift: key <= row - shift),
 )  # fmt: skip
 
+
+def along_keys(x: np.ndarray, where: Where, beyond: float, *, in_tile: bool = False) -> np.ndarray:
+    """Return numbers of rows (..., n_q, 1) taken by the numbers of keys: of row j for key j.
+
+    ``in_tile``: a tile's own numbers are laid along its keys, which fits square tiles only. Past
+    the last row stands what is ``beyond``.
+    """
+    if in_tile and where.block_q != where.block_k:
+        raise ValueError("the tile's sides differ")
+    at = where.first_row + where.key - where.first_key if in_tile else where.key[None, :]
+    longer = np.pad(x[..., 0], [(0, 0)] * (x.ndim - 2) + [(0, 1)], constant_values=beyond)
+    return np.asarray(longer[..., np.minimum(at, x.shape[-2])])
+
+
+def _lse_along_keys(s: Any, lse: Any, where: Where, *, in_tile: bool) -> np.ndarray:
+    return right(s, along_keys(lse, where, np.inf, in_tile=in_tile), where)
+
+
 OF_TILES = table(
+    ("lse is taken along the keys",
+     "lse is one number a query: it is read at the numbers of rows, and belongs to a row of P.",
+     partial(_lse_along_keys, in_tile=False), partial(_lse_along_keys, in_tile=True)),
     ("the softmax is computed anew in each tile",
      "a tile does not know the sum of its rows: use the saved lse, P = exp(S - lse).",
      _tile_softmax),
