@@ -118,7 +118,6 @@ class Slip:
     p_power: float = 1.0  # p ** this: ln 2 makes 2 ** s of e ** s
     top: Callable[[Array], Array] = _largest  # the rows' maxima in a tile
     joined: Callable[[Array, Array], Array] = np.maximum  # m and the tile's
-    unscaled_max: bool = False  # the maxima are those of the scores before the scale, sqrt(d) of V
     first_max: bool = False  # m is that of the first tile in which a row sees a key
     own_max: bool = False  # p is measured against the tile's own maximum
     one_max: bool = False  # for all rows of a tile
@@ -228,7 +227,6 @@ SLIPS: dict[str, Slip] = {
     "start_zero": Slip(start=0.0),
     "zero_at_least": Slip(top=_zero_at_least),
     **{f"start_{name}": Slip(start=-low) for name, low in LOW_NUMBERS},
-    "unscaled_max": Slip(unscaled_max=True),
     "no_max": Slip(use_max=False),
     "no_max_in_p": Slip(shifted=False),
     **{f"clip_{most:g}": Slip(clip=most) for most in MOST_SCORES},
@@ -350,8 +348,6 @@ def states(
     for first, stop in tiles:
         part = s[:, first:stop]
         top = slip.top(part)
-        if slip.unscaled_max:
-            top = top * s.dtype.type(v.shape[1] ** 0.5)
         if slip.one_max:
             top = np.full_like(top, top.max())
         m_new = _new_maximum(slip, m, top)

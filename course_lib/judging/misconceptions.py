@@ -62,7 +62,6 @@ NOT_THE_MAXIMUM_SLIPS = (
     "abs_for_max",
     "latest_max",
 )
-UNSCALED_MAXIMUM = "the maximum of the unscaled scores"
 NO_MAXIMUM_SLIPS = ("no_max", "no_max_in_p")
 CLIPPED = "scores are clipped, not shifted"
 CLIPPED_SLIPS = tuple(name for name in SLIPS if name.startswith("clip"))
@@ -137,10 +136,10 @@ _KNOWN = (
     ),
     known(
         UNSCALED_MAXIMUM,
-        "the maximum is taken before the scale is applied, and subtracted from scores that have "
-        "it: it is sqrt(d) times too large, so that every exponential of a row vanishes, or "
-        "overflows where all scores are negative. Scale first, then take the maximum.",
-        "unscaled_max",
+        "m is the maximum of the scores before they are scaled, and what is measured against it is "
+        "scaled: where scores are large every exponential vanishes, or overflows. Scale the scores "
+        "first, and then take their maximum.",
+        Misreading(with_scale=maximum_unscaled),
     ),
     known(
         "no maximum is subtracted",
@@ -415,13 +414,6 @@ _KNOWN = (
         "that of the newest tile alone. Where a score lies far above it, exp overflows; where all "
         "lie far below, it vanishes.",
         *NOT_THE_MAXIMUM_SLIPS,
-    ),
-    known(
-        UNSCALED_MAXIMUM,
-        "m is the maximum of the scores before they are scaled, and what is measured against it is "
-        "scaled: where scores are large every exponential vanishes, or overflows. Scale the scores "
-        "first, and then take their maximum.",
-        Misreading(with_scale=maximum_unscaled),
     ),
     known(
         "K is reshaped, not transposed",
