@@ -233,7 +233,7 @@ def _area(row: Row) -> int:
     return row["block_q"] * row["block_k"]
 
 
-_SHARED = (48, 64, 96, 99, 100, 160, 163, 164, 192, 227, 228)  # KiB, of a block or an SM
+_SHARED = (64, 160, 163, 164, 192, 227, 228)  # KiB; smaller limits choose as none would
 _ALL = range(6)  # rules that are left out
 
 
