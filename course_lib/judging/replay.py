@@ -45,7 +45,11 @@ class Unclear(Exception):
 
 
 class Replay:
-    """The launches of one case, kept to be done again on inputs that ``secret`` chooses."""
+    """The launches of one case, kept to be done again on inputs that ``secret`` chooses.
+
+    Attributes:
+        too_much: there are too many launches, or their tensors are too large: it is `Unclear`.
+    """
 
     def __init__(self, case: Case, secret: np.random.Generator) -> None:
         self._is_halved = secret.integers(0, 2, 1 << 16).astype(bool)  # for each float16
@@ -62,25 +66,25 @@ class Replay:
         self._written: list[Pair] = []
         self._now: dict[Any, Any] = {}  # bits then -> tensor now
         self._launches: list[tuple[dict[str, Any], dict[str, Any]]] = []
-        self._bytes, self._too_much = 0, False
+        self._bytes, self.too_much = 0, False
         self._compared = 0
 
     def note(self, launch: dict[str, Any], written: dict[str, Any]) -> None:
         """Keep a launch and what it wrote, while they are few and small."""
-        if self._too_much:
+        if self.too_much:
             return
         given = [x for _, x in leaves(launch["args"]) if hasattr(x, "data_ptr")]
         self._bytes += sum(x.untyped_storage().nbytes() for x in [*given, *written.values()])
         self._launches.append((launch, written))
         if len(self._launches) > _MOST_LAUNCHES or self._bytes > _MOST_BYTES:
             self._launches.clear()
-            self._too_much = True
+            self.too_much = True
 
     def again(self, run: Callable[[dict[str, Any]], dict[str, Any]], result: Any) -> Any:
         """Do all launches with ``run``; return what ``result`` becomes. Raises Unclear."""
         if not self._launches:
             much = f"over {_MOST_LAUNCHES} launches, or {_MOST_BYTES >> 20} MiB of tensors"
-            raise Unclear(much if self._too_much else "there are no launches")
+            raise Unclear(much if self.too_much else "there are no launches")
         try:
             for old, new in self._inputs:
                 self._now[_key(old)] = new

@@ -38,7 +38,6 @@ from course_lib.sandbox.limit import Clock
 from course_lib.sandbox.workshop import Child, InfrastructureError, Workshop
 
 _TO_END = 1.0  # seconds for a process that has closed its end, to say how it ended
-_KEPT_BYTES = 1 << 29  # of the tensors of launches that are compared with compiled ones
 FOLLOWS = "follows the inputs"  # the property of an answer that only a person can decide
 TOO_LONG = Failure(("TookTooLong",), "")
 ALL_CASES = 5  # all cases of an exercise together may take so many times as long as one
@@ -84,7 +83,7 @@ class Sandboxed:
         self.exercise, self.workshop, self._secret = exercise, workshop, secret
         self._compared = compared
         self.launches: list[dict[str, Any]] = []
-        self._kept, self._room = set[str](), _KEPT_BYTES  # of which cases; what there is room for
+        self._kept = set[str]()  # of which cases
         self.cpu_seconds = 0.0
         self._is_kernel = exercise.kind == "kernel"
         self._stack = contextlib.ExitStack()
@@ -348,14 +347,16 @@ class Sandboxed:
             written = self._launch(launch, provenance)
             if len(launches) < MOST_LAUNCHES and self._is_compared(case):
                 launches.append({**launch, "written": written, "assembled": case.compiled})
-                given = leaves({**launch["args"], "written": tuple(written.values())})
-                self._room -= sum(x.nbytes for _, x in given if hasattr(x, "data_ptr"))
             self._student.send({"written": written}, deadline=self._clock)
 
     def _is_compared(self, case: Case) -> bool:
-        """Return whether its launches are to be compared with compiled ones: once, with room."""
-        drawn = case.name in self._compared and case.name not in self._kept
-        return case.compiled or (drawn and self._room > 0)
+        """Return whether its launches are to be compared with compiled ones.
+
+        Once; and not what is too much for the replay, after which a person has to look anyway.
+        """
+        if case.name in self._kept or (self._replay and self._replay.too_much):
+            return False
+        return case.compiled or case.name in self._compared
 
     def _launch(self, launch: dict[str, Any], provenance: Provenance | None) -> dict[str, Any]:
         """Have a launch interpreted; return the tensors that it wrote."""
