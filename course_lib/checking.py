@@ -12,7 +12,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ import numpy as np
 from course_lib import _mode, lessons, store
 from course_lib.accounting.within_reach import modules_within_reach
 from course_lib.judging import engine, outcomes
+from course_lib.judging.hosts import compared
 from course_lib.judging.hosts.here import Here
 from course_lib.judging.report import CheckFailed, Report, Verdict, display_in_notebook
 from course_lib.judging.spec import Exercise
@@ -125,13 +126,15 @@ def _judged(exercise: Exercise, function: Callable[..., Any], seed: int) -> Repo
         return Report(exercise, Verdict.CANNOT_RUN, (says, does))
     if _mode.mode() == "gpu":
         return _judge_on_gpu(exercise, function, seed)
-    host = Here(exercise, function)
+    rng = np.random.default_rng(seed)
+    host = Here(exercise, function, compared(exercise.cases(rng), rng))
     report = _here(exercise, function, seed, host)
     if not report.passed:
         return report
     if interpreter_only():
         return replace(report, lines=(*report.lines, _COMPILED_LATER))
-    return _compiled(report, function, seed, host.launches)
+    launches = [one for kept in host.launches.values() for one in kept]
+    return _compiled(report, function, seed, launches)
 
 
 def _here(
@@ -233,14 +236,12 @@ def _compiled(
     report: Report,
     function: Callable[..., Any],
     seed: int,
-    interpreted: Mapping[str, list[Any]] | None = None,
+    launches: Sequence[Mapping[str, Any]] = (),
 ) -> Report:
     """Compile for sm_80 in a child. Return ``report``, or one that says why that fails.
 
-    ``interpreted`` are the launches of each case by its name. Those of a few have to do the same as
-    they are compiled.
+    ``launches`` were interpreted, and have to do the same as they are compiled.
     """
-    from course_lib.child.as_compiled import ALSO_COMPARED
     from course_lib.child.compile_check import CompileReport, compile_for
     from course_lib.child.extract import NotExtractable, python_function
 
@@ -254,12 +255,8 @@ def _compiled(
         if not case.compiled:
             continue
         args, _ = case.phases(exercise.later)
-        others = [name for name in interpreted or () if name != case.name]
-        drawn = np.random.default_rng(seed).permutation(others)[:ALSO_COMPARED]
-        launches = [
-            one for name in (case.name, *drawn) for one in (interpreted or {}).get(name, ())
-        ]
         outcome = compile_for(function, *args, launches=launches, **case.kwargs)
+        launches = ()  # once is enough, where several cases are compiled
         assert isinstance(outcome, CompileReport)  # one target, one report
         if outcome.ok:
             continue

@@ -14,7 +14,6 @@ from course_lib.child.run_compiled import LeftItsTensors, Machine, NotUnderstood
 from course_lib.child.ttir import Type, lines_of
 
 MOST_LAUNCHES = 8  # of a case, that are run as they are compiled
-ALSO_COMPARED = 3  # cases whose launches are, beside the one that is compiled; drawn anew
 # how far numbers may lie apart, for the largest that is stored in a tensor: the order of sums,
 # another exp2. Of right answers 2**-20 and 2**-15 was seen, of numbers as large as the largest.
 _APART = 2.0**-12

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.child.as_compiled import ALSO_COMPARED
 from course_lib.classroom.compiling import OPEN
 from course_lib.classroom.record import plain
 from course_lib.judging import books, engine, outcomes
 from course_lib.judging.finding import Finding
+from course_lib.judging.hosts import compared
 from course_lib.judging.hosts.sandboxed import (
     ALL_CASES,
     FOLLOWS,
@@ -68,11 +68,10 @@ def examine(
     """
     started = time.monotonic()
     replays = _generator(exercise, b"replays|" + secret, program)
-    others = [case.name for case in cases if not case.compiled]
-    compared = set(replays.permutation(others)[:ALSO_COMPARED])
+    names = compared(cases, replays)
     for _ in range(2):
         result = Result(outcomes.passed(exercise))
-        host = Sandboxed(workshop, exercise, replays, compared)
+        host = Sandboxed(workshop, exercise, replays, names)
         try:
             with at_most(_WATCHED * exercise.seconds), host:
                 _try_all(host, program, cases, result)

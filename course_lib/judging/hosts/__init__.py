@@ -6,12 +6,17 @@ place (time limits, how a launch is watched, who may be trusted) is known here a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+import numpy as np
 
 from course_lib.child.student_error import Failure
 from course_lib.judging.finding import Finding
 from course_lib.judging.spec import Case, Observed
+
+_ALSO_COMPARED = 3  # cases whose launches are, beside those that are compiled
 
 
 @dataclass(frozen=True)
@@ -49,3 +54,10 @@ class Host(Protocol):
     def afresh(self, case: Case) -> Ran | None:
         """Run one case where no call came before it; None if there is no such place."""
         ...
+
+
+def compared(cases: Sequence[Case], rng: np.random.Generator) -> set[str]:
+    """Return the names of the cases whose launches are also run as compiled: ``rng`` draws some."""
+    others = [case.name for case in cases if not case.compiled]
+    drawn = rng.permutation(others)[:_ALSO_COMPARED]
+    return {case.name for case in cases if case.compiled}.union(drawn.tolist())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -33,12 +33,14 @@ from course_lib.sandbox.limit import TookTooLong, at_most
 class Here:
     """Runs ``function`` where it stands. What goes wrong in the course's own code is raised."""
 
-    def __init__(self, exercise: Exercise, function: Callable[..., Any]) -> None:
-        self.exercise, self.function = exercise, function
+    def __init__(
+        self, exercise: Exercise, function: Callable[..., Any], compared: Collection[str] = ()
+    ) -> None:
+        self.exercise, self.function, self._compared = exercise, function, compared
         self._is_kernel = exercise.kind == "kernel"
         self._compiled = self._is_kernel and _mode.mode() == "gpu"
         self._earlier: list[Any] = []
-        self.launches: dict[str, list[dict[str, Any]]] = {}  # case -> its first ones
+        self.launches: dict[str, list[dict[str, Any]]] = {}  # the first of each case compared
         self._copy: Extract | None = None
         if not self._is_kernel:
             with contextlib.suppress(NotExtractable):
@@ -105,8 +107,9 @@ class Here:
         watched = None
         if provenance and origins:
             races = self.exercise.watches_races(case)
-            kept: list[dict[str, Any]] = []
-            self.launches.setdefault(case.name, kept)  # it may be asked again
+            kept = None
+            if case.name in self._compared and case.name not in self.launches:
+                kept = self.launches[case.name] = []
             watched = _watched(provenance, origins, races, kept)
         called = self._in_phases(case, watched)
         if self._compiled and called.failure is None:
@@ -200,11 +203,11 @@ class _Subject:
 
 
 def _watched(
-    provenance: Provenance, origins: Origins, races: bool, kept: list[dict[str, Any]]
+    provenance: Provenance, origins: Origins, races: bool, kept: list[dict[str, Any]] | None
 ) -> contextlib.AbstractContextManager[Any]:
     """Return a ledger that also tells the two what launches are given and write.
 
-    The first of them are put into ``kept`` as `as_compiled.difference` wants them.
+    The first of them are put into ``kept``, if it is given, as `as_compiled.difference` wants them.
     """
     from course_lib.accounting.kernel_ledger import KernelLedger
     from course_lib.accounting.races import RaceLedger
@@ -213,7 +216,7 @@ def _watched(
 
     class Watched(kind):  # type: ignore[misc, valid-type]  # one of two, chosen just above
         def launch(self, executor: Any, args: Any, kwargs: Any, run: Any) -> Any:
-            if len(kept) >= MOST_LAUNCHES:
+            if kept is None or len(kept) >= MOST_LAUNCHES:
                 return super().launch(executor, args, kwargs, run)
             named = dict(zip(executor.arg_names, args, strict=False)) | kwargs
             named = {k: with_targets(v) for k, v in named.items() if k in executor.arg_names}

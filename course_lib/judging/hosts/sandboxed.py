@@ -67,8 +67,8 @@ class _Over(Exception):
 class Sandboxed:
     """One exercise of one submission. Use as a context manager: its processes end with it.
 
-    ``launches`` are the first of the case to be compiled, which are ``assembled``, and of those
-    that ``compared`` names (`Compiler.report`). ``cpu_seconds`` is what the processes used.
+    ``launches`` are the first of the cases that ``compared`` names (`Compiler.report`); those of
+    the case to be compiled are ``assembled``. ``cpu_seconds`` is what the processes used.
     Clocks, one for each case and one for all, count the CPU time of these processes and of this
     one. The launches of every case are done again on other inputs, which ``secret`` chooses.
     """
@@ -356,7 +356,7 @@ class Sandboxed:
         """
         if case.name in self._kept or (self._replay and self._replay.too_much):
             return False
-        return case.compiled or case.name in self._compared
+        return case.name in self._compared
 
     def _launch(self, launch: dict[str, Any], provenance: Provenance | None) -> dict[str, Any]:
         """Have a launch interpreted; return the tensors that it wrote."""
