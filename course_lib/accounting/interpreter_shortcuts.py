@@ -29,6 +29,8 @@ import triton.language as tl
 from triton.language import random
 from triton.runtime import interpreter
 
+from course_lib.accounting.interpreter_recipes import remembered_access, remembering
+
 _SHAPES = (list, getattr(tl, "tuple", tuple))
 Array = np.ndarray
 _PHILOX_A, _PHILOX_B = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
@@ -64,6 +66,8 @@ def _shortcuts() -> list[Shortcut]:
         (interpreter, "_patch_attr", _called_at_once),
         (interpreter, "_get_np_dtype", _np_dtype),
         (interpreter.TensorHandle, "__post_init__", _fits),
+        (semantic, "_load_legacy", remembered_access),
+        (semantic, "_store_legacy", remembered_access),
         (semantic, "binary_op_type_checking_impl", _unless_alike),
         (semantic, "broadcast_impl_value", lambda own: _unless_equal(own, tensor_shapes)),
         (tl.block_type, "__init__", lambda own: _block_type(own, tensor_shapes)),
@@ -131,6 +135,7 @@ def _called_at_once(own: Callable[..., Any]) -> Callable[..., Any]:
             options["_semantic"] = semantic
             return operation(*args, **options)
 
+        call = remembering(name, operation) or call
         call.__wrapped__ = operation  # type: ignore[attr-defined]  # whoever asks what it takes
         scope[0].set_attr(owner, name, call)
 
