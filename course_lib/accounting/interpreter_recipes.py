@@ -98,8 +98,7 @@ def _of_two(
             return operation(x, y, _semantic=semantic)
         if recipe is _MISSING:
             key = x.type.name, y.type.name
-            answer, recipes[key] = _listened(lambda: operation(x, y, _semantic=semantic), [x, y])
-            return answer
+            return _learnt(recipes, key, lambda: operation(x, y, _semantic=semantic), [x, y])
         if recipe.direct:
             handle = getattr(semantic.builder, recipe.direct)(x.handle, y.handle)
             return _tensor(handle, recipe.fields)
@@ -139,8 +138,7 @@ def _of_any(operation: Callable[..., Any]) -> Callable[..., Any]:
         options["_semantic"] = semantic
         if key is None or key in recipes or len(recipes) == _MOST_RECIPES:
             return operation(*args, **options)
-        answer, recipes[key] = _listened(lambda: operation(*args, **options), tiles)
-        return answer
+        return _learnt(recipes, key, lambda: operation(*args, **options), tiles)
 
     return call
 
@@ -178,17 +176,16 @@ def _with_new_axes(operation: Callable[..., Any]) -> Callable[..., Any]:
         if recipe is None:
             return operation(x, at, _semantic=semantic)
         if recipe is _MISSING:
-            answer, recipes[key] = _listened(lambda: operation(x, at, _semantic=semantic), [x])
-            return answer
+            return _learnt(recipes, key, lambda: operation(x, at, _semantic=semantic), [x])
         return _followed(recipe, [x.handle])
 
     return index
 
 
-def _listened(
-    operate: Callable[[], Any], operands: list[Any]
-) -> tuple[Any, _Recipe | None]:
-    """Operate, and return how it was done, too; None if it was not by the builder alone."""
+def _learnt(
+    recipes: dict[Any, _Recipe | None], key: Any, operate: Callable[[], Any], operands: list[Any]
+) -> Any:
+    """Operate; keep how it was done, or None if it was not by the builder alone."""
     semantic = interpreter.interpreter_semantic
     own = semantic.builder
     semantic.builder = listener = _Listener(own)
@@ -196,7 +193,9 @@ def _listened(
         answer = operate()
     finally:
         semantic.builder = own
-    return answer, _recipe(listener.heard, operands, answer)
+    if len({id(x.handle) for x in operands}) == len(operands):  # of x + x nobody can tell which
+        recipes[key] = _recipe(listener.heard, operands, answer)
+    return answer
 
 
 def _recipe(heard: list[Any], operands: list[Any], answer: Any) -> _Recipe | None:
