@@ -10,8 +10,9 @@ Two thirds of the time of a kernel were such decisions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import triton.language as tl
@@ -34,16 +35,18 @@ _ALL = slice(None)
 _MISSING: Any = object()
 
 Handle = interpreter.TensorHandle
+_new = object.__new__
 
 
 class _Recipe(NamedTuple):
-    """Steps from operands to a result: the builder's function, and its arguments.
+    """Steps from operands to a result: the builder's function, and what picks its arguments.
 
-    An argument is a place among operands and earlier results, or a constant. ``fields`` are those
-    of the resulting tensor but for its handle.
+    It picks from the operands, the constants and the results of earlier steps, in this order.
+    ``fields`` are those of the resulting tensor but for its handle.
     """
 
-    steps: list[tuple[str, list[tuple[bool, Any]]]]
+    steps: list[tuple[str, Callable[[list[Any]], Sequence[Any]]]]
+    constants: list[Any]
     fields: dict[str, Any]
     direct: str  # the function, if it is the only step and takes the operands as they are
 
@@ -201,40 +204,42 @@ def _learnt(
 def _recipe(heard: list[Any], operands: list[Any], answer: Any) -> _Recipe | None:
     if type(answer) is not tl.tensor:
         return None
+    calls = [call for call in heard if type(call[-1]) is Handle or not call[0].startswith("get_")]
+    constants = [x for _, args, *_ in calls for x in args if type(x) is not Handle]
     places = {id(x.handle): i for i, x in enumerate(operands)}
-    steps = list[tuple[str, list[tuple[bool, Any]]]]()
-    for name, args, options, made in heard:
-        if name.startswith("get_") and type(made) is not Handle:  # a type
-            continue
-        if options or any(isinstance(x, tl.tensor) for x in args):
+    steps = list[tuple[str, Callable[[list[Any]], Sequence[Any]]]]()
+    known, made = len(operands), None
+    for name, args, options, made in calls:
+        if options or not args or any(isinstance(x, tl.tensor) for x in args):
             return None
         if any(type(x) is Handle and id(x) not in places for x in args):
             return None
-        steps.append(
-            (name, [(True, places[id(x)]) if type(x) is Handle else (False, x) for x in args])
-        )
-        places[id(made)] = len(operands) + len(steps) - 1
+        at = list[int]()
+        for x in args:
+            at.append(places[id(x)] if type(x) is Handle else known)
+            known += type(x) is not Handle
+        steps.append((name, itemgetter(*at) if len(at) > 1 else itemgetter(slice(at[0], at[0] + 1))))
+        places[id(made)] = len(operands) + len(constants) + len(steps) - 1
     if not steps or answer.handle is not made:
         return None
     fields = {name: value for name, value in vars(answer).items() if name != "handle"}
-    as_they_are = [(True, i) for i in range(len(operands))]
-    direct = steps[0][0] if len(steps) == 1 and steps[0][1] == as_they_are else ""
-    return _Recipe(steps, fields, direct)
+    direct = ""
+    if len(steps) == 1 and [*map(id, calls[0][1])] == [id(x.handle) for x in operands]:
+        direct = steps[0][0]
+    return _Recipe(steps, constants, fields, direct)
 
 
 def _followed(recipe: _Recipe, handles: list[Any]) -> Any:
+    values = handles + recipe.constants
     builder = interpreter.interpreter_semantic.builder
-    for name, args in recipe.steps:
-        function = getattr(builder, name)
-        handles.append(function(*[handles[x] if is_place else x for is_place, x in args]))
-    return _tensor(handles[-1], recipe.fields)
+    for name, pick in recipe.steps:
+        values.append(getattr(builder, name)(*pick(values)))
+    return _tensor(values[-1], recipe.fields)
 
 
 def _tensor(handle: Any, fields: dict[str, Any]) -> Any:
-    tensor = object.__new__(tl.tensor)
-    attributes = tensor.__dict__
-    attributes.update(fields)
-    attributes["handle"] = handle
+    tensor = _new(tl.tensor)
+    tensor.__dict__ = {**fields, "handle": handle}
     return tensor
 
 
