@@ -21,21 +21,17 @@ _LAUNCHER = "the launcher"  # no name that a student's function may have
 
 
 def warm_up() -> None:
-    """In the zygote: import Triton's compiler, and let it find out which one it is.
-
-    It takes a hash of all its files, half a gigabyte, and asks ptxas: 0.4 s in each child.
-    """
+    """In the zygote: import Triton's compiler, and let it find out which one it is."""
     import triton.compiler
     from triton.backends.compiler import GPUTarget
     from triton.backends.nvidia.compiler import CUDABackend
-    from triton.runtime import cache
 
-    import course_lib.child.compile_check  # noqa: F401
+    from course_lib.child.compile_check import know_triton
 
     assert triton.compiler
     with contextlib.suppress(Exception):  # a child will say what is wrong
-        cache.triton_key()
-        CUDABackend(GPUTarget("cuda", _ARCH, 32)).hash()
+        know_triton()
+        CUDABackend(GPUTarget("cuda", _ARCH, 32)).hash()  # it asks ptxas
 
 
 def serve(channel: Channel, settings: dict[str, Any]) -> None:
