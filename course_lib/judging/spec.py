@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from course_lib import lessons
 from course_lib.judging.finding import Finding
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from course_lib.judging.origins import Origins
     from course_lib.judging.provenance import Provenance
 
-Wrong = TypeVar("Wrong")
 Kind = Literal["question", "python", "torch", "kernel"]
 # What hard cases show. Each exercise draws them all (`judging/cases.py`), or says why it does not.
 JUMPS = "scores that jump within a tile, and rows of zeros"
@@ -104,11 +103,6 @@ class Mistake:
     model: Callable[..., Any]
 
     @classmethod
-    def ways(cls, name: str, says: str, *models: Callable[..., Any]) -> tuple[Mistake, ...]:
-        """Return one mistake, made in several ways."""
-        return tuple(cls(*one) for one in ways(name, says, *models))
-
-    @classmethod
     def table(cls, *rows: tuple[Any, ...]) -> tuple[Mistake, ...]:
         """Return the mistakes of a table, whose rows are (name, what to tell, *models)."""
         return tuple(cls(*one) for one in table(*rows))
@@ -116,12 +110,7 @@ class Mistake:
 
 def table(*rows: tuple[Any, ...]) -> tuple[tuple[str, str, Any], ...]:
     """Return (name, what to tell, way) for each way of rows (name, what to tell, *ways)."""
-    return tuple(one for row in rows for one in ways(*row))
-
-
-def ways(name: str, says: str, *wrong: Wrong) -> tuple[tuple[str, str, Wrong], ...]:
-    """Return the name of a mistake and what to tell of it, with each of the ways to make it."""
-    return tuple((name, says, way) for way in wrong)
+    return tuple((name, says, way) for name, says, *ways in rows for way in ways)
 
 
 class Subject(Protocol):
