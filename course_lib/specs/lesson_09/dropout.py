@@ -21,6 +21,7 @@ from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import formal_fault, in_turn, stored_whole, was_launched
 from course_lib.judging.spec import FAR, HARD, Case, Exercise, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
+from course_lib.judging.where import Where
 from course_lib.sandbox.inputs import is_tensor
 from course_lib.specs.lesson_09 import dropped
 from course_lib.specs.lesson_09.dropped import Mask
@@ -35,7 +36,7 @@ from course_lib.specs.lesson_09.gradients import (
     in_one_kernel,
     mistakes_there_and_back,
 )
-from course_lib.specs.lesson_09.weights import Where, right, scaled_scores
+from course_lib.specs.lesson_09.weights import right, scaled_scores
 
 _NAMES = ("`o`", "`lse`", "the gradient of `q`", "the gradient of `k`", "the gradient of `v`")
 _AXES = ("batch", "head", "row", "column")
