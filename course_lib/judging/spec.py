@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from course_lib import lessons
+from course_lib.judging.as_meant import as_meant
 from course_lib.judging.finding import Finding
 from course_lib.lessons import ExerciseFacts
 
@@ -95,12 +96,13 @@ class Mistake:
     """A known mistake: its name, what to tell the student, and code that makes it.
 
     ``model`` takes the case's arguments and returns what someone with this mistake gets. It is
-    plain NumPy (or a plain value), run only after a failure.
+    plain NumPy (or a plain value), run only after a failure. What wrong numbers tell themselves
+    has none.
     """
 
     name: str
     says: str
-    model: Callable[..., Any]
+    model: Callable[..., Any] = lambda *_args, **_kwargs: None
 
     @classmethod
     def table(cls, *rows: tuple[Any, ...]) -> tuple[Mistake, ...]:
@@ -182,6 +184,17 @@ class Exercise(ExerciseFacts):
         first, later = case.phases(self.later)
         names = re.findall(r"\w+", self.signature)[: len(first)]
         return [*names, *list(signature(self.truth).parameters)[len(first) :]] if later else names
+
+    def judged(
+        self, case: Case, given: Case, observed: Observed
+    ) -> tuple[Finding | None, Observed, Any]:
+        """Return what is wrong, what was observed in the form that was asked for, and the truth.
+
+        ``given`` is the case as the function got it.
+        """
+        expected = self.truth(*case.args, **case.kwargs)
+        observed = replace(observed, result=as_meant(observed.result, self.answer(expected)))
+        return self.finding(given, observed, expected), observed, expected
 
     def finding(self, case: Case, observed: Observed, expected: Any) -> Finding | None:
         """Return what ``judge`` says, or else that the numbers are not the student's own.
