@@ -82,6 +82,21 @@ def precision_of(x: Any) -> float:
     return 2 * {"torch.float16": 2.0**-10, "torch.bfloat16": 2.0**-7}.get(str(x.dtype), 2.0**-23)
 
 
+def plainest_kind(x: Any) -> Any:
+    """Return the dtype of fewest bits that holds all numbers of ``x``, which may be converted back.
+
+    What half precision has rounded was half precision, whatever it is now.
+    """
+    import torch
+
+    if not is_floating(x):
+        return x.dtype
+    for kind in (torch.float16, torch.bfloat16) if x.element_size() > 2 else ():
+        if torch.equal(x.to(kind).to(x.dtype).nan_to_num(), x.nan_to_num()):
+            return kind
+    return x.dtype
+
+
 def is_part(values: np.ndarray, known: np.ndarray) -> bool:
     """Return whether ``values`` are among ``known``, each as often as there or whole copies.
 

@@ -85,7 +85,7 @@ def far_rows(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: An
 def far_values(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
     """Return uniform scores with V near ``by``: at 100 a half-precision sum overflows or drifts."""
     q, k, v = draw(rng, n_q, n_k, d, **kwargs)
-    return 0 * q, k, v + by
+    return np.zeros_like(q), k, v + by
 
 
 def alike_queries(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
@@ -96,7 +96,7 @@ def alike_queries(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwarg
     """
     q, k, v = draw(rng, n_q, n_k, d, **kwargs)
     q[...] = q[..., :1, :] if by == 1 else by * np.sign(q[..., :1, :])
-    return q, 0 * k, v
+    return q, np.zeros_like(k), v
 
 
 def alike_keys(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:
@@ -108,7 +108,7 @@ def alike_keys(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: 
     turn = np.where(np.arange(n_k) < n_k // 2, 1, -1)[:, None].astype(np.float32)
     k[...] = turn * (k[..., :1, :] if by == 1 else by * np.sign(k[..., :1, :]))
     v[...] = turn * v[..., :1, :]
-    return 0 * q, k, v
+    return np.zeros_like(q), k, v
 
 
 def peaked(rng: Generator, n_q: int, n_k: int, d: int, by: float, **kwargs: Any) -> Triple:

@@ -182,7 +182,10 @@ def _rounded_parts(o: Any, truth: np.ndarray, dtype: Any) -> Finding | None:
 
 
 def least(case: Case) -> Least:
-    """Each query once in each split, each cached number once; all that is returned once."""
+    """Each tile of queries once in each split, each cached number once; all that is returned once.
+
+    (A launcher may pad the tile of queries: then its idle rows are loaded, too.)
+    """
     q, k = case.args[:2]
     (lengths, splits), block_k = asked(case), case.kwargs["block_k"]
     (b, h, d), kv_heads = q.shape, k.shape[1]
@@ -197,7 +200,7 @@ def least(case: Case) -> Least:
     return Least(
         rule="each row of k and v is loaded once, for all the heads that share it, and what is "
         "returned is stored once",
-        loads={"q": splits * q.numel(), "k": keys, "v": keys},
+        loads={"q": splits * b * kv_heads * ROWS * d, "k": keys, "v": keys},
         stores=splits * b * h * (d + 1),
         tiles=dict.fromkeys(("k", "v"), (f"block_k={block_k}", block_k * d)),
         flops=4 * kv_heads * tiles * ROWS * block_k * d,

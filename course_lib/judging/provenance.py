@@ -28,6 +28,7 @@ from course_lib.judging.alike import (
     is_part,
     is_plain,
     is_scaled,
+    plainest_kind,
     precision_of,
     replaced_in,
     values_of,
@@ -190,11 +191,11 @@ class Provenance:
         return any(np.array_equal(bits_of(x).ravel(), bits.ravel()) for x in alike)
 
     def _explains(self, tensor: Any) -> bool:
-        values = values_of(tensor)
+        values, kind = values_of(tensor), plainest_kind(tensor)
         return any(
-            (is_part(values, there) and not is_cleared(tensor, known))
+            (is_part(values, there) and not is_cleared(tensor.to(kind), known))
             or is_scaled(values, self.sources.values(known), precision_of(tensor))
-            for known, there in self.sources.each(tensor.dtype)
+            for known, there in self.sources.each(kind)
         )
 
     def _was_written(self, x: Any) -> bool:

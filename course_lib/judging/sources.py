@@ -17,6 +17,7 @@ from course_lib.judging.alike import (
     is_floating,
     is_part,
     is_scaled,
+    plainest_kind,
     precision_of,
     values_of,
 )
@@ -70,7 +71,7 @@ class Sources:
         It holds none if it is constant and not in the memory of the inputs ``lies_in``, or if a
         launch wrote it. Raises TooLate after the deadline.
         """
-        values, dtype = values_of(tensor), tensor.dtype
+        values, dtype = values_of(tensor), plainest_kind(tensor)
         for place, known in enumerate(self.inputs):
             if values.size and np.array_equal(values, self.values(known, dtype)):
                 return frozenset({place})
@@ -113,7 +114,7 @@ class Sources:
 
     def _of_a_launch(self, tensor: Any, values: np.ndarray) -> frozenset[int] | None:
         for known in self.written:
-            if is_part(values, self.values(known, tensor.dtype)):
+            if is_part(values, self.values(known, plainest_kind(tensor))):
                 return frozenset()
             if is_scaled(values, self.values(known), precision_of(tensor)):
                 return frozenset()

@@ -76,6 +76,7 @@ def _vector_cases(rng: Generator) -> list[Case]:
         pairs("64 numbers in blocks of 32, up to the end of float32, infinite or NaN",
               _EXTREME, 64, 32),
         case("a single number", 1, 16),
+        case("32,769 numbers in blocks of 32,768: the last block holds one", 2**15 + 1, 2**15),
     ]  # fmt: skip
 
 

@@ -61,15 +61,36 @@ _COPIES = (  # operators that move numbers: what they make of a cache is a copy
 )
 
 
+_PRODUCTS = {"mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv"}
+
+
+def _made_of_inputs(crossings: Iterable[Any]) -> Iterator[Any]:
+    """Yield what operators wrote that read an input: copies of it, and it times a number.
+
+    Products of matrices are left out: scores and sums over values are no copies, and of many small
+    tiles of keys they are more than the cache.
+    """
+    op, reads, before = "", False, ""
+    for crossing in crossings:
+        if crossing.op != op or (before, crossing.direction) == ("written", "read"):
+            op, reads = crossing.op, False
+        before = crossing.direction
+        if crossing.direction == "read":
+            reads |= crossing.tensor == "input"
+        elif reads and op not in _PRODUCTS and crossing.tensor != "input":
+            yield crossing
+
+
 def copy_finding(ledger: Any, one: int, most: int) -> Finding | None:
     """Return a finding if a cache of ``one`` bytes (K, or V) is copied, or ``most`` are written.
 
-    Of new tensors, that is: more than ``most`` in all, or half a cache by operators that copy.
-    SDPA itself may multiply K by the scale, so arithmetic is held against ``most`` alone.
+    Of new tensors that are made of inputs, that is: more than ``most`` in all, or half a cache by
+    operators that copy. SDPA itself may multiply K by the scale, so arithmetic is held against
+    ``most`` alone.
     """
     if hidden := hidden_finding(ledger):
         return hidden
-    new = [x for x in ledger.crossings if x.direction == "written" and x.tensor != "input"]
+    new = [*_made_of_inputs(ledger.crossings)]
     moved = [x for x in new if x.op in _COPIES]
     if sum(x.n_bytes for x in moved) <= one // 2:
         moved = []

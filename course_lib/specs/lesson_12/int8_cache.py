@@ -190,6 +190,8 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
         return finding
     may += 1e-5 * float(np.abs(exact).max()) + output_rounding(q, k, v)
     off = np.abs(right - exact).max()
+    if getattr(error, "size", None) == 1 or getattr(error, "numel", lambda: 0)() == 1:
+        error = error.reshape(())  # a tensor, or an array, that holds one number
     return array_finding(error, np.asarray(off), allowed=may, name="`error`")
 
 
