@@ -347,7 +347,7 @@ function render({ model, el }) {
     const alike = (page, next) => narrow && next % each && c.filled[page] === size && c.filled[next] === size && String(holding[page]) === String(holding[next]);
     for (let page = 0, many = 1; page < shown; page += many, many = 1) {
       const who = holding[page];
-      if (!who && !narrow) add(`number ${page}`, "text", { class: "fac-t-soft", x: place(page)[0] + broad / 2, y: place(page)[1] + tall / 2 + 0.3 * fs, "text-anchor": "middle" }, String(page));
+      if (!who && !narrow && !large) add(`number ${page}`, "text", { class: "fac-t-soft", x: place(page)[0] + broad / 2, y: place(page)[1] + tall / 2 + 0.3 * fs, "text-anchor": "middle" }, String(page));
       if (!who) continue;
       while (alike(page, page + many)) many += 1;
       const [x, y] = place(page), full = (many - 1) * broad + Math.max(3, c.filled[page] * (broad / size)), band = tall / who.length;
