@@ -335,16 +335,16 @@ function render({ model, el }) {
     add("ground", "path", { class: "fac-pages-ground", d: Object.keys(c.filled).map((page) => box(...place(page), broad, tall)).join("") });
     const holding = {};
     for (const x of names) for (const page of now.tables[x]) (holding[page] ??= []).push(x);
-    const rows = Math.max(whole, lines), shown = pages();
+    const rows = Math.max(whole, lines), shown = pages(), inUse = new Set(Object.keys(holding).map((page) => Math.floor(page / each)));
     const every = nearest(SIZES, (8 * fs) / broad); // pages from one number to the next, where not all have room
     let edges = "", free = "", ticks = "", stripes = "", wastes = "", mine = "";
     for (let page = 0; page < shown; page += each) {
       const cells = row(...place(page), Math.min(each, shown - page), broad, tall);
-      if (Array.from({ length: each }, (_, i) => holding[page + i]).some(Boolean)) edges += cells;
+      if (inUse.has(page / each)) edges += cells;
       else free += cells;
     }
     // Pages too narrow for a number: full ones of one request that lie side by side are one piece.
-    const alike = (page, next) => narrow && next % each && c.filled[page] === size && c.filled[next] === size && String(holding[page]) === String(holding[next]);
+    const alike = (page, next) => narrow && next % each && c.filled[page] === size && c.filled[next] === size && holding[page].length === holding[next].length && holding[page].every((x, i) => x === holding[next][i]);
     for (let page = 0, many = 1; page < shown; page += many, many = 1) {
       const who = holding[page];
       if (!who && !narrow && !large) add(`number ${page}`, "text", { class: "fac-t-soft", x: place(page)[0] + broad / 2, y: place(page)[1] + tall / 2 + 0.3 * fs, "text-anchor": "middle" }, String(page));
