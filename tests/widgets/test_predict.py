@@ -181,13 +181,18 @@ def test_below_the_line_guess_and_truth_are_bars_of_an_even_scale_and_nothing_ab
     assert "the same" not in grams.comparison(33)._repr_html_(), "1 g is nothing to compare with"
 
 
+def words_of(page: str) -> list[str]:
+    """Return what stands behind each bar."""
+    behind = re.findall(r"%;min.*?></i>(.*?)</span></span>", page)
+    return [re.sub("<.*?>", "", words) for words in behind]
+
+
 def test_a_bar_is_cut_into_the_parts_that_are_known_and_one_times_is_named():
     """33 × stood beside *1 ×, the same*, and that one part of it is 32 was prose alone."""
     p = Predict("1-parts", "How many?", unit="x")
     p.answer = 8
     page = p.comparison(33, "Because.", sizes={"S": 32, "O": 1}, one="the least")._repr_html_()
-    told = [re.sub("<.*?>", "", words) for words in re.findall(r"%;min.*?></i>(.*?)</span></span>", page)]
-    assert told == ["1 ×, the least", "8 ×, you", "33 ×, true: S\xa032, O\xa01"]
+    assert words_of(page) == ["1 ×, the least", "8 ×, you", "33 ×, true: S\xa032, O\xa01"]
     assert [float(cut) for cut in re.findall(r"transparent ([\d.]+)%", page)] == [97.0]
     lines = Predict("1-cut", "Which?", ["a", "b"], unit="GB")
     lines.answer = "a"
@@ -196,8 +201,7 @@ def test_a_bar_is_cut_into_the_parts_that_are_known_and_one_times_is_named():
     widths = re.findall(r"width:([\d.]+)%;min-width", page)
     assert [float(width) for width in widths] == [35, 70], "as long as its parts together"
     assert [float(cut) for cut in re.findall(r"transparent ([\d.]+)%", page)] == [50, 75]
-    told = [re.sub("<.*?>", "", words) for words in re.findall(r"%;min.*?></i>(.*?)</span></span>", page)]
-    assert told == ["2 GB: S\xa01, Q\xa00.5, K\xa00.5", "4 GB"]
+    assert words_of(page) == ["2 GB: S\xa01, Q\xa00.5, K\xa00.5", "4 GB"]
 
 
 def test_the_parts_of_a_bar_wear_their_tensors_colours_where_they_are_tensors():
@@ -212,7 +216,6 @@ def test_the_parts_of_a_bar_wear_their_tensors_colours_where_they_are_tensors():
     assert shown[3:6] == marks, "and so beside their names"
     plain = lines.comparison("b", sizes={"a": {"first": 3, "second": 1}, "b": 4})._repr_html_()
     assert not re.findall(r"#\w{6} 0 [\d.]+%", plain), "other parts have none"
-
 
 
 @pytest.mark.browser
