@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from string import ascii_lowercase
 from types import MappingProxyType
@@ -35,6 +36,9 @@ _LETTER = (
     f"background:{_LINE}26"
 )
 
+
+_TENSORS = {"Q": "q", "K": "k", "V": "v", "O": "o", "S": "s", "P": "s"}
+"""Tensor -> its colour; P is S, turned into weights."""
 
 Size = float | Mapping[str, float]
 """What something comes to, or the parts of it by name."""
@@ -258,10 +262,37 @@ def _parts(size: Size) -> Mapping[str, float]:
     return size if isinstance(size, Mapping) else {"": size}
 
 
+def _hues(name: str) -> list[str]:
+    """Return the colours of the tensors in a part's name: of "Q and K" two, of "Q to O" four."""
+    tensors = "Q K V O" if name == "Q to O" else name
+    return [hex_of(_TENSORS[one]) for one in re.findall(r"\b[QKVOSP]\b", tensors)]
+
+
+def _stripes(parts: Mapping[str, float]) -> str:
+    """Return parts as stripes in their tensors' colours; "" where one is of no tensor."""
+    if not all(map(_hues, parts)):
+        return ""
+    at, stops = 0.0, []
+    for name, size in parts.items():
+        for hue in _hues(name):
+            at += 100 * size / len(_hues(name)) / sum(parts.values())
+            stops.append(f"{hue} 0 {at:.2f}%")
+    return f"linear-gradient(90deg,{','.join(stops)})"
+
+
 def _told(parts: Mapping[str, float]) -> str:
     """Return what the parts of a bar are: ": S 1.07, Q and K 0.0336"; "" of one part."""
-    named = [f"{name}\xa0{said(size, '')}" for name, size in parts.items()]
+    named = [
+        f'<span style="{_MARK}">{_swatch(name) * bool(_stripes(parts))}{name}\xa0{told}</span>'
+        for name, told in ((name, said(size, "")) for name, size in parts.items())
+    ]
     return f": {', '.join(named)}" if len(named) > 1 else ""
+
+
+def _swatch(name: str) -> str:
+    """Return the mark of a part beside its name."""
+    look = "display:inline-block;width:0.75em;height:0.75em;margin:0 4px 0 3px"
+    return f'<i style="{look};outline:1px solid;background:{_stripes({name: 1.0})}"></i>'
 
 
 def _bar(
@@ -274,10 +305,13 @@ def _bar(
         for size in list(parts.values())[:-1]:
             at += 100 * size / sum(parts.values())
             cuts.append(f"transparent {at:.1f}%,{_CUT} 0 calc({at:.1f}% + 2px),transparent 0")
-        bar += f";background-image:{','.join(f'linear-gradient(90deg,{cut})' for cut in cuts)}"
+        layers = [f"linear-gradient(90deg,{cut})" for cut in cuts]
+        if stripes := _stripes(parts):
+            layers, bar = [*layers, stripes], f"{bar};outline:1px solid"  # yellow is pale on white
+        bar += f";background-image:{','.join(layers)}"
     fold = "flex-wrap:wrap;row-gap:0;" * (len(parts) > 1)  # on a phone the parts' names go below
     look = f"{place};display:flex;{fold}align-items:center;column-gap:8px".removeprefix(";")
-    return f'<span style="{look}"><i style="{bar}"></i>{words}</span>'
+    return f'<span style="{look}"><i style="{bar}"></i><span>{words}</span></span>'
 
 
 # Narrower than twice the line's margin: at its ends, on a phone, nothing stands out of the page.

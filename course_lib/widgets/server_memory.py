@@ -54,7 +54,7 @@ FACTS = (
 )
 """What a run comes to: a key of `condense`, its unit, and what it is.
 
-The picture says the first three, what is folded the others.
+The picture says the first and shows what the others come from; they are folded.
 """
 
 Condensed = dict[str, Any]
@@ -193,7 +193,7 @@ class ServerMemory(CourseWidget):
     _esm = static_text("tokens.js", "common.js", "handles.js", "server_memory.js")
     _css = static_text("tokens.css", "common.css", "handles.css", "server_memory.css")
     parts = ("server-lanes",)
-    height_px = 940
+    height_px = 880
 
     pages = traitlets.Int(64).tag(sync=True)
     every = traitlets.Int(20).tag(sync=True)

@@ -276,12 +276,12 @@ p_paged
 # %% instrument [markdown]
 # ## The instrument: three policies, one clock
 #
-# Each request is a lane: pale it waits, dark it is answered, and a thin line once it has its answer and
-# still holds its memory. Beside or below is the pool at one moment, which you drag: dark rows are used,
-# striped ones are held for nothing. Under *more*: the *longest first-token wait* is how long the unluckiest
-# request waited for its first token, the *longest step for a token* the longest step in which
-# somebody's answer was computed, and *times thrown out* is how often a request lost its pages before
-# it had ended.
+# Each request is a line: grey while it waits, dark while it is answered, and thin once it has its answer
+# and still holds its memory. Beside or below is the pool at one moment, which you drag: dark rows are used,
+# striped ones are held for nothing. Under *more* is what share of the held rows that was on the average. There
+# too, the *longest first-token wait* is how long the unluckiest request waited for its first token, the
+# *longest step for a token* the longest step in which somebody's answer was computed, and *times thrown
+# out* is how often a request lost its pages before it had ended.
 
 # %% server-memory
 ServerMemory()

@@ -9,6 +9,7 @@ import pytest
 from traitlets import TraitError
 
 from course_lib import store
+from course_lib.style.palette import hex_of
 from course_lib.widgets import Predict
 from course_lib.widgets.asking import said
 
@@ -168,7 +169,7 @@ def test_below_the_line_guess_and_truth_are_bars_of_an_even_scale_and_nothing_ab
     line, bars = page.split("On an even scale:")
     widths = re.findall(r"width:([\d.]+)%;min-width", bars)
     assert [float(width) for width in widths] == pytest.approx([70 / 33, 70 * 8 / 33, 70], abs=0.06)
-    assert re.findall(r"</i>([^<]+)", bars) == ["1 ×, the same", "8 ×, you", "33 ×, true"]
+    assert re.findall(r"</i><span>([^<]+)", bars) == ["1 ×, the same", "8 ×, you", "33 ×, true"]
     assert "The answer: 33 ×" in line
     assert bars.index("33 ×, true") < bars.index("Because.")
     height = re.search(r"position:relative;height:(\d+)px", line)[1]
@@ -180,13 +181,18 @@ def test_below_the_line_guess_and_truth_are_bars_of_an_even_scale_and_nothing_ab
     assert "the same" not in grams.comparison(33)._repr_html_(), "1 g is nothing to compare with"
 
 
+def words_of(page: str) -> list[str]:
+    """Return what stands behind each bar."""
+    behind = re.findall(r"%;min.*?></i>(.*?)</span></span>", page)
+    return [re.sub("<.*?>", "", words) for words in behind]
+
+
 def test_a_bar_is_cut_into_the_parts_that_are_known_and_one_times_is_named():
     """33 × stood beside *1 ×, the same*, and that one part of it is 32 was prose alone."""
     p = Predict("1-parts", "How many?", unit="x")
     p.answer = 8
     page = p.comparison(33, "Because.", sizes={"S": 32, "O": 1}, one="the least")._repr_html_()
-    said = re.findall(r"</i>([^<]+)", page)
-    assert said == ["1 ×, the least", "8 ×, you", "33 ×, true: S\xa032, O\xa01"]
+    assert words_of(page) == ["1 ×, the least", "8 ×, you", "33 ×, true: S\xa032, O\xa01"]
     assert [float(cut) for cut in re.findall(r"transparent ([\d.]+)%", page)] == [97.0]
     lines = Predict("1-cut", "Which?", ["a", "b"], unit="GB")
     lines.answer = "a"
@@ -195,7 +201,21 @@ def test_a_bar_is_cut_into_the_parts_that_are_known_and_one_times_is_named():
     widths = re.findall(r"width:([\d.]+)%;min-width", page)
     assert [float(width) for width in widths] == [35, 70], "as long as its parts together"
     assert [float(cut) for cut in re.findall(r"transparent ([\d.]+)%", page)] == [50, 75]
-    assert re.findall(r"</i>([^<]+)", page) == ["2 GB: S\xa01, Q\xa00.5, K\xa00.5", "4 GB"]
+    assert words_of(page) == ["2 GB: S\xa01, Q\xa00.5, K\xa00.5", "4 GB"]
+
+
+def test_the_parts_of_a_bar_wear_their_tensors_colours_where_they_are_tensors():
+    """They were black and grey, where the tensors have colours everywhere else."""
+    lines = Predict("1-hues", "Which?", ["a", "b"], unit="GB")
+    lines.answer = "b"
+    page = lines.comparison("b", sizes={"a": {"S": 3, "Q and K": 1}, "b": {"S": 4}})._repr_html_()
+    shown = re.findall(r"#\w{6} 0 [\d.]+%", page)
+    bar = [f"{hex_of('s')} 0 75.00%", f"{hex_of('q')} 0 87.50%", f"{hex_of('k')} 0 100.00%"]
+    assert shown[:3] == bar, "each of two has half of what they have together"
+    marks = [f"{hex_of('s')} 0 100.00%", f"{hex_of('q')} 0 50.00%", bar[2]]
+    assert shown[3:6] == marks, "and so beside their names"
+    plain = lines.comparison("b", sizes={"a": {"first": 3, "second": 1}, "b": 4})._repr_html_()
+    assert not re.findall(r"#\w{6} 0 [\d.]+%", plain), "other parts have none"
 
 
 @pytest.mark.browser

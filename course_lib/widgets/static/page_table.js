@@ -64,12 +64,21 @@ const NAMES = [..."ABCDEF"], SIZES = powersOfTwo(1, 64);
 const box = (x, y, w, h) => `M${x.toFixed(1)} ${y.toFixed(1)}h${w.toFixed(1)}v${h}h${-w.toFixed(1)}z`;
 /** A box with `many` cells. */
 const row = (x, y, many, w, h) => box(x, y, many * w, h) + (w < 4 ? "" : Array.from({ length: many - 1 }, (_, i) => `M${(x + (i + 1) * w).toFixed(1)} ${y.toFixed(1)}v${h}`).join(""));
+/** Stripes as before cost a look: most of a picture stays as it is while one thing moves. */
+const striped = new Map();
+const stripesOf = (...place) => {
+  const key = place.join();
+  if (!striped.has(key)) striped.size > 400 && striped.clear(), striped.set(key, hatching(...place));
+  return striped.get(key);
+};
 const percent = (part, all) => `${short((100 * part) / Math.max(1, all), 2)} %`;
 const plural = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
 function render({ model, el }) {
   const get = (name) => model.get(name), replayed = get("frames").length > 0;
   let last = { key: [] }; // a picture asks more than once
+  let tallied = {};
+  const tally = (now, size = get("page_size"), reserve = get("reserve")) => (tallied.now === now && tallied.size === size && tallied.reserve === reserve ? tallied : (tallied = { now, size, reserve, c: counts(now, size, reserve) })).c;
   const walked = (...key) => (key.every((x, i) => x === last.key[i]) ? last : (last = { key, frame: walk(...key) })).frame;
   const pages = () => Math.floor(get("slots") / get("page_size"));
   const frame = () => (replayed ? get("frames")[Math.min(get("step"), get("frames").length - 1)] : walked(get("operations"), pages(), get("page_size")));
@@ -85,9 +94,8 @@ function render({ model, el }) {
   const picture = stage(model, "pages-memory", drawPicture, ...layers);
   const title = h("p", { class: "fac-finding" }), words = h("p", { class: "fac-stage-words" }), said = h("p", { class: "fac-said" }), voice = announcer();
   words.hidden = !replayed;
-  const marks = key(["fac-pages-any", "a slot: one token’s K and V"], ["fac-key-waste", "held, but empty"], ["fac-key-free", "free"], ["fac-pages-newest", "newest token"], ["fac-pages-copied", "copied"]);
-  marks.append(h("span", {}, h("b", { class: "fac-pages-cardinal" }, "C2"), "page 2 of C"));
-  root(model, el, title, marks, picture.node, words, said, walker ? walker.node : [h("div", { class: "fac-fields" }, part("pages-size", size.node)), more("all of it by keyboard", part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons)))], voice.node);
+  const marks = key(["fac-pages-any", "a slot: one token’s K and V"], ["fac-key-waste", "held, but empty"], ["fac-pages-newest", "newest token"]);
+  root(model, el, title, picture.node, marks, words, said, walker ? walker.node : [h("div", { class: "fac-fields" }, part("pages-size", size.node)), more("all of it by keyboard", part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons)))], voice.node);
   let held = null, dragged = false, refusal = "", told = null, lit = null;
   const light = (e) => { // what the pointer is at: a place of a table and its page show each other
     const page = e.type === "pointerleave" ? null : (e.target.dataset?.page ?? null);
@@ -131,7 +139,7 @@ function render({ model, el }) {
     if ([...request.node.options].map((x) => x.value).join() !== names.join()) request.node.replaceChildren(...names.map((x) => h("option", { value: x }, x)));
     request.node.value = name;
     for (const button of buttons) button.disabled = button === buttons[3] ? !fresh() : !name || (button === buttons[1] && !fresh());
-    const c = counts(now, get("page_size"), get("reserve"));
+    const c = tally(now);
     write(title, copyTold(now) || compared(now, c));
     write(words, told_(now, c)[0].join(" "));
     write(said, now.error || refusal || (now.refused ? `${plural(now.refused, "token")} found no free page.` : ""));
@@ -173,100 +181,117 @@ function render({ model, el }) {
     return [last, `${plural(c.tokens, "token")}${shared ? ` (${shared} shared)` : ""} of ${plural(Object.keys(now.tables).length, "request")} on ${plural(c.pages, "page")} of ${get("page_size")}: ${c.empty} of ${plural(c.slots, "slot")} empty.`];
   }
   const tell = (now) => {
-    const [last, all] = told_(now, counts(now, get("page_size"), get("reserve"))), copy = copyTold(now);
+    const [last, all] = told_(now, tally(now)), copy = copyTold(now);
     return [copy && `${copy}.`, ...last, all].filter(Boolean).join(" ");
   };
 
   function drawPicture(width, fs) {
-    const now = frame(), c = counts(now, get("page_size"), get("reserve")), name = chosen(now), names = named(now), size = get("page_size");
+    const now = frame(), c = tally(now), name = chosen(now), names = named(now), size = get("page_size");
     picture.svg.setAttribute("aria-label", `Tables: ${names.map((x) => `${x} has pages ${now.tables[x].join(", ")}`).join("; ")}. ${tell(now)} With ${get("reserve")} reserved for each: ${c.unused} of ${c.reserved} empty.`);
-    marks.children[3].hidden = !now.wrote;
-    marks.children[4].hidden = !now.copied;
-        // Both ways to one scale, side by side where there is room.
-    const large = get("slots") > 512, half = !large && width > 60 * fs, lines = large ? 8 : 4, across = Math.ceil(get("slots") / lines), room = half ? width / 2 - fs : width;
-    const numbered = (size * room) / across <= 4 * fs; // no room in a page: numbers above, and at the left of a row
-    const left = numbered ? wide(`page ${pages()}`, 0.8 * fs) + 0.5 * fs : 5, slot = (room - left - 6) / across;
-    const tall = (large ? 1.2 : fs > 20 ? 1.5 : 1.8) * fs, gap = large ? 2 : (numbered ? 1.15 : 2) * fs;
-    marks.lastChild.hidden = numbered || !("C" in now.tables);
-    let y = 0, pool = null;
-    const thin = !half && !large, low = thin ? 0.75 * fs : tall; // on a phone blocks are thin, so that both ways are in view; a slot is as wide as in the pages
-    const frame_ = (add, key, x, top, high_ = pool.high(pool.rows - 1) - pool.high(0) + tall) => add(key, "rect", { class: "fac-pages-pool", x: x - 4, y: top - pool.above, width: slot * across + 8, height: high_ + pool.above + 4, rx: 3 }, `${get("slots")} slots`);
+    marks.lastChild.hidden = !now.wrote;
+    // The table, the same memory in pages and in blocks, at one scale: beside each other where there is room.
+    const large = get("slots") > 512, beside = !large && width > 62 * fs, lines = large ? 8 : 4, across = Math.ceil(get("slots") / lines), gutter = 1.2 * fs;
+    const column = beside ? Math.min(27 * fs, 0.33 * width) : width, room = beside ? (width - column) / 2 - gutter : width;
+    const slotIn = (left) => (room - left - 6) / across, narrow = size * slotIn(gutter) <= (large ? 4 : 1.9) * fs; // no room in a page: numbers above, and at the left of a row
+    const inset = narrow ? wide(`page ${pages()}`, 0.8 * fs) + 0.5 * fs : gutter + 5, slot = slotIn(inset), left = (beside ? column : 0) + inset;
+    const tall = (large ? 1.2 : fs > 20 ? 1.5 : 1.8) * fs, gap = large ? 2 : 0.8 * fs, over = narrow ? 4 : gap;
+    const thin = !beside && !large, low = thin ? 1.1 * fs : tall; // on a phone blocks are thin, so that both ways are in view; a slot is as wide as in the pages
+    const r = get("reserve"), shared = Object.keys(c.holders).filter((page) => c.holders[page] > 1);
+    let y = 0;
     cards((add) => {
-      const top = (y = drawTables(add, now, name, names, width, fs, half)), shared = Object.keys(c.holders).filter((page) => c.holders[page] > 1), says = (many, each, none) => `${many} × ${each} = ${many * each} slots held, ${none} empty (${percent(none, many * each)})`;
-      const blocks = [", room for the longest text", ""].map((tail) => `${get("slots")} slots, blocks of ${get("reserve")}${tail}`);
-      const two = (key, x, at, one, under, other) => [[one, at + 1.2 * fs], [other, under]].forEach(([text, y], i) => add(`${key} ${i}`, "text", { class: i ? "fac-t-small" : "fac-t-name", x, y }, text));
-      const fitting = (first, ...tails) => tails.map((tail) => `${first}; ${tail}`).find((text) => wide(text, 0.87 * fs) < room - left) ?? `${first}; ${tails.at(-1)}`;
-      y += (numbered ? 4.7 : 3.2) * fs;
-      memory((add_) => (pool = drawPages(add_, now, c, name, names, { left, top: y, tall, gap, slot, across, large, lines }, fs)));
-      frame_(add, "pool of pages", left, y);
-      const first = y, down = pool.high(pool.rows - 1) + tall, foot = 2.9 * fs;
-      two("in pages", 1, top, `${get("slots")} slots, pages of ${size}`, down + foot, fitting(says(c.pages, size, c.empty), ...(shared.length ? [`${shared.length > 1 ? `${shared.length} pages are` : `page ${shared[0]} is`} shared, and counted once`, `${shared.length > 1 ? `${shared.length} pages count` : `page ${shared[0]} counts`} once`] : [`${plural(pages() - c.pages, "page")} free`])));
-      const x = half ? width / 2 + fs : left, at = half ? top : down + foot + fs, r = get("reserve"), begin = half ? first : at + 1.7 * fs + pool.above;
-      const high_ = thin ? lines * (low + 1.2 * fs) - pool.above : down - first, bottom = begin + high_, pitch = (high_ + pool.above) / lines, high = (line) => bottom - (lines - 1 - line) * pitch - low;
-      frame_(add, "pool of blocks", x, begin, high_);
-      const { used, unused, without } = drawBlocks(add, now, { left: x, high, tall: low, slot, across, pitch }, bottom, fs);
-      y = bottom + (thin ? (without.length ? 3.1 : 1.6) * fs : foot);
-      two("in blocks", x - 4, at, blocks.find((text) => wide(text, fs) < room - left) ?? blocks[1], y, `${used % r ? `${plural(used, "slot")} held, ${unused} empty (${percent(unused, used)})` : says(used / r, r, unused)}${without.length ? `; no room for ${without.join(", ")}` : ""}`);
+      const frame_ = (key, x, top, high) => add(key, "rect", { class: "fac-pages-pool", x: x - 4, y: top, width: slot * across + 8, height: high, rx: 3 }, `${get("slots")} slots`);
+      const told = (key, x, at, first, ...tails) => { // in one line where it fits
+        const has = (text) => wide(text, 0.87 * fs) < room - inset, one = tails.map((tail) => `${first}; ${tail}`).find(has), rows = one ? [one] : tails.length ? [first, tails[0]] : [first];
+        rows.forEach((text, i) => add(`${key} ${i}`, "text", { class: "fac-t-small", x, y: at + 1.25 * i * fs }, text));
+        return at + 1.25 * (rows.length - 1) * fs;
+      };
+      const says = (many, each, none) => `${many} × ${each} = ${many * each} slots held, ${none} empty (${percent(none, many * each)})`;
+      const table = drawTables(add, now, name, names, { width: column, indent: beside || narrow ? 1 : gutter, beside }, fs), top = beside ? 0 : table.y, first = top + (narrow ? 4.7 : 2 + over / fs) * fs;
+      add("in pages", "text", { class: "fac-t-name", x: left - 4, y: top + 1.2 * fs }, `${get("slots")} slots, pages of ${size}`);
+      const pool = inMemory(now, c, name, names, { left, top: first, tall, gap, slot, across, large, lines, narrow }, fs), down = pool.high(pool.rows - 1) + tall, high = down - first + over + 4;
+      frame_("pool of pages", left, first - over, high);
+      if (!narrow && !now.copied) drawWay(add, table, pool.own, { left, over, beside, slot: slot * across, fs });
+      y = told("held", left - 4, down + 2.9 * fs, says(c.pages, size, c.empty), ...(shared.length ? [`${shared.length > 1 ? `${shared.length} pages are` : `page ${shared[0]} is`} shared, and counted once`, `${shared.length > 1 ? `${shared.length} pages count` : `page ${shared[0]} counts`} once`] : [`${plural(pages() - c.pages, "page")} free`]));
+      const x = beside ? left + room + gutter : left, at = beside ? 0 : y + 0.7 * fs, begin = at + (beside ? first - over : 1.7 * fs), high_ = beside ? high : lines * (low + 0.35 * fs) + 5, bottom = begin + high_ - 4, pitch = (high_ - 5) / lines;
+      add("in blocks", "text", { class: "fac-t-name", x: x - 4, y: at + 1.2 * fs }, `${get("slots")} slots, blocks of ${r}`);
+      frame_("pool of blocks", x, begin, high_);
+      const { used, unused, without } = drawBlocks(add, now, { left: x, high: (line) => bottom - (lines - 1 - line) * pitch - low, tall: low, slot, across }, bottom, fs);
+      const under = bottom + 4 + (without.length ? 3 : 1.3) * fs, foot = told("in blocks held", x - 4, beside ? Math.max(under, down + 2.9 * fs) : under, `${used % r ? `${plural(used, "slot")} held, ${unused} empty (${percent(unused, used)})` : says(used / r, r, unused)}`, without.length ? `no room for ${without.join(", ")}` : "each has room for the longest text");
+      y = Math.max(y, foot, beside ? table.y : 0);
     });
     return y + 0.6 * fs;
+  }
+
+  /** The memory in pages, in a layer below the tables' words. */
+  function inMemory(...how) {
+    let pool = null;
+    memory((add) => (pool = drawPages(add, ...how)));
+    return pool;
+  }
+
+  /** From the chosen row to its pages: beside the memory and between its rows, so that it lies on no other page. */
+  function drawWay(add, { from: [x, y] = [] }, own, { left, over, beside, fs }) {
+    if (x == null || !own.length) return;
+    const bus = left - 4 - (beside ? 0.75 : 0.6) * fs, lanes = [...new Set(own.map(([, top]) => top))].map((top) => top - 0.5 * over), all = [y, ...lanes];
+    const ends = lanes.map((lane) => `M${bus} ${lane}H${Math.max(...own.filter(([, top]) => top - 0.5 * over === lane).map(([middle]) => middle))}`);
+    add("way", "path", { class: "fac-pages-way", d: `M${x} ${y}H${bus}M${bus} ${Math.min(...all)}V${Math.max(...all)}${ends.join("")}${own.map(([middle, top]) => `M${middle} ${top - 0.5 * over}V${top - 1}`).join("")}` });
   }
 
   const colour = (now, name) => `fac-pages-${(NAMES.includes(name) ? NAMES.indexOf(name) : Object.keys(now.tables).indexOf(name)) % 6}`;
   const empty = (add, key, x, y, w, h_, says = "held, but empty") => {
     add(`${key} ground`, "rect", { class: "fac-waste", x, y, width: w, height: h_ }, says);
-    add(`${key} stripes`, "path", { class: "fac-waste-stripes", d: hatching(x, y, w, h_, w < 8 ? 5 : 10) });
+    add(`${key} stripes`, "path", { class: "fac-waste-stripes", d: stripesOf(x, y, w, h_, w < 8 ? 5 : 10) });
   };
 
   /** A row for each request: its name, its pages as they lie in memory, and what can be done with it. */
-  function drawTables(add, now, name, names, width, fs, roomy) {
-    const row = 2 * fs, left = 10.4 * fs, cell = 3.3 * fs, plate = cell - 0.4 * fs, size = get("page_size"), { filled } = counts(now, size, get("reserve"));
+  function drawTables(add, now, name, names, { width, indent, beside }, fs) {
+    const says = (x, wrong = now.wrong?.[x]?.length) => `${x} ${wrong ? `${wrong} wrong` : plural(now.lengths[x], "token")}`, longest = Math.max(0, ...names.map((x) => says(x).length));
+    const row = 2 * fs, left = indent + (2.6 + 0.63 * Math.max(10, longest)) * fs, cell = 3 * fs, plate = cell - 0.3 * fs, size = get("page_size"), { filled } = tally(now);
     const most = Math.min(8, Math.floor((width - left) / cell));
-    let y = 1;
+    let y = 1, from = [];
     const button = (key, text, title, does, at, cls = "") => {
       const w = wide(text, 0.87 * fs) + 0.8 * fs;
       add(key, "rect", { class: `fac-pages-chip ${cls}`, x: at, width: w, rx: 4, y, height: 1.6 * fs }, title, does);
       add(`${key} says`, "text", { class: `fac-t-small fac-t-chip ${cls && `${cls}-says`}`, x: at + w / 2, y: y + 1.12 * fs, "text-anchor": "middle" }, text);
       return at + w + 0.5 * fs;
     };
-    const acts = (from) => { // at the chosen one; on a phone below the table, whose rows stay together
-      let at = button("0", roomy ? "+ 1 token" : `+ 1 token for ${name}`, `press: a token more for ${name}; drag: more of them`, pull(name, 0.5 * fs), from, "fac-pages-plus");
-      at = button("1", roomy ? "fork: share its pages" : `fork ${name}: share pages`, `fork ${name}`, once(() => fork(name)), at);
-      button("2", roomy ? "end: free its pages" : `end ${name}: free pages`, `end ${name}`, once(() => change(["free", name])), at);
+    const acts = () => { // below the table, whose rows stay together
+      const grow = (at) => button("0", `+ 1 token for ${name}`, `press: a token more for ${name}; drag: more of them`, pull(name, 0.5 * fs), at, "fac-pages-plus");
+      const more = (at) => fresh() && button("new", "+ request", "a new request", once(() => change(["append", fresh(), 1])), at);
+      const others = (at) => button("2", `end ${name}: free pages`, `end ${name}`, once(() => change(["free", name])), button("1", `fork ${name}: share pages`, `fork ${name}`, once(() => fork(name)), at));
+      y += 0.3 * fs;
+      more(name ? grow(indent) : indent);
+      y += row;
+      if (!name) return;
+      others(indent);
+      y += row;
     };
-    add("head tables", "text", { class: "fac-t-name", x: 1, y: 1.2 * fs }, "Each request’s table: its pages, in order");
-    if (!replayed && fresh()) button("new", "+ request", "a new request", once(() => change(["append", fresh(), 1])), 25 * fs);
-    const longest = Math.min(most, Math.max(0, ...names.map((x) => now.tables[x].length)));
-    y = 2.9 * fs;
-    add("place", "text", { class: "fac-t-soft", x: left - 1 * fs, y: y - 0.35 * fs, "text-anchor": "end" }, "its page");
-    for (let k = 0; k < (names.some((x) => now.tables[x].length > most) ? most - 2 : longest); k += 1) add(`place ${k}`, "text", { class: "fac-t-soft", x: left + k * cell + plate / 2, y: y - 0.35 * fs, "text-anchor": "middle" }, String(k + 1));
+    add("head tables", "text", { class: "fac-t-name", x: indent, y: 1.2 * fs }, ["Each request’s table: its pages, in order", "Each table: its pages, in order"].find((text, i) => i || wide(text, 1.1 * fs) < width - indent));
+    y = 2 * fs;
     for (const x of names) {
       const table = now.tables[x], text = y + 1.15 * fs, wrong = now.wrong?.[x] ?? [], choose = () => put(model, { chosen: x });
-      add(`row ${x}`, "rect", { class: x === name ? "fac-pages-chosen" : "fac-grab", x: 1, y, width: left - 0.6 * fs, height: 1.6 * fs }, `choose ${x}`, choose);
-      add(`colour ${x}`, "rect", { class: colour(now, x), x: 0.4 * fs, y: y + 0.25 * fs, width: 1.1 * fs, height: 1.1 * fs });
-      add(`name ${x}`, "text", { class: wrong.length ? "fac-t-bad" : x === name ? "fac-t-name fac-t-chip" : "", x: 1.9 * fs, y: text }, `${x} ${wrong.length ? `${wrong.length} wrong` : plural(now.lengths[x], "token")}`);
+      add(`row ${x}`, "rect", { class: x === name ? "fac-pages-chosen" : "fac-grab", x: indent, y, width: left - indent - 0.4 * fs, height: 1.6 * fs }, `choose ${x}`, choose);
+      add(`colour ${x}`, "rect", { class: colour(now, x), x: indent + 0.35 * fs, y: y + 0.25 * fs, width: 1.1 * fs, height: 1.1 * fs });
+      add(`name ${x}`, "text", { class: wrong.length ? "fac-t-bad" : x === name ? "fac-t-name fac-t-chip" : "", x: indent + 1.85 * fs, y: text }, says(x));
       const shown = table.length > most ? [...table.slice(0, most - 2).keys(), -1, table.length - 1] : [...table.keys()];
       shown.forEach((place, k) => {
         const at = left + k * cell, page = table[place], bad = wrong.some((token) => Math.floor(token / size) === place);
         if (place < 0) return void add(`gap ${x}`, "text", { x: at + plate / 2, y: text, "text-anchor": "middle" }, "…");
         const moved = now.wrote?.[0] === x && now.copied?.[1] === page, who = names.filter((other) => now.tables[other].includes(page)), full = (plate * filled[page]) / size;
-        empty(add, `mini ${x} ${place}`, at, y, plate, 1.6 * fs);
+        if (full < plate) empty(add, `mini ${x} ${place}`, at + full, y, plate - full, 1.6 * fs);
         who.forEach((other, j) => add(`mini ${x} ${place} ${j}`, "rect", { class: `fac-pages-mini ${colour(now, other)}`, x: at, y: y + (j * 1.6 * fs) / who.length, width: full, height: (1.6 * fs) / who.length }));
         add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : moved ? " fac-pages-changed" : x === name ? " fac-pages-own" : ""}${lit === String(page) ? " fac-pages-lit" : ""}`, "data-page": page, x: at, width: plate, y, height: 1.6 * fs }, `page ${page}`, choose);
         chip(add, `page ${x} ${place}`, moved ? [`${now.copied[0]}→${page}`, `→${page}`].find((text, k) => k || wide(text, 0.87 * fs) < plate - 0.9 * fs) : String(page), at + plate / 2, y + 0.8 * fs, fs, x === name ? "fac-pages-own-chip" : "");
       });
-      if (roomy && !replayed && x === name) acts(left + shown.length * cell + 0.6 * fs);
+      if (x === name) from = [beside ? left + shown.length * cell - 0.3 * fs : indent, y + 0.8 * fs];
       y += row;
     }
-    if (!roomy && !replayed && name) {
-      y += 0.2 * fs;
-      acts(1);
-      y += row;
-    }
-    return y + 0.4 * fs;
+    if (!replayed) acts();
+    return { y: y + 0.3 * fs, from };
   }
 
   /** The same requests with a block reserved for each, as far as the memory goes; who has no room stands before the door. */
-  function drawBlocks(add, now, { left, high, tall, slot, across, pitch }, bottom, fs) {
+  function drawBlocks(add, now, { left, high, tall, slot, across }, bottom, fs) {
     const all = inBlocks(now), { without, free } = all, reserve = get("reserve");
     let at = 0;
     const runs = (from, many, does) => {
@@ -282,14 +307,14 @@ function render({ model, el }) {
       runs(from, n, (x_, y, w, i) => add(`block ${x} ${i}`, "rect", { class: `fac-pages-share ${colour(now, x)}`, x: x_, y, width: w, height: tall }, `${x}: ${plural(n, "slot")}`));
       runs(from + n, room - n, (x_, y, w, i) => empty(add, `rest ${x} ${i}`, x_, y, w, tall, `${plural(room - n, "slot")} held, but empty`));
       runs(from, room, (x_, y, w, i) => add(`edge ${x} ${i}`, "rect", { class: "fac-outline", x: x_, y, width: w, height: tall }));
-      const says = [`${x}: ${n} of ${plural(room, "slot")}`, `${x}: ${n} of ${room}`].find((text) => pitch > tall + fs && wide(text, 0.87 * fs) < room * slot);
-      if (says) runs(from, 1, (x_, y) => add(`letter ${x}`, "text", { class: x === chosen(now) ? "fac-t-small fac-pages-own-says" : "fac-t-small", x: x_ + 1, y: y - 0.35 * fs }, says));
-      else runs(from, 1, (x_, y) => chip(add, `letter ${x}`, x, x_ + (n * slot > 1.6 * fs ? 0.9 * fs : n * slot + 0.9 * fs), y + tall / 2, fs));
+      runs(from, 1, (x_, y) => chip(add, `letter ${x}`, x, x_ + (n * slot > 1.6 * fs ? Math.max(0.9 * fs, Math.min(n, across) * slot * 0.5) : n * slot + 0.9 * fs), y + tall / 2, fs, x === chosen(now) ? "fac-pages-own-chip" : ""));
+      const none = `${room - n} empty`, last = Math.min(room - n, (from + room - 1) % across + 1);
+      if (last * slot > wide(none, 0.87 * fs) + 2.4 * fs) runs(from + room - last, 1, (x_, y) => chip(add, `none ${x}`, none, x_ + 0.5 * last * slot, y + tall / 2, fs));
     }
     for (let i = 0; i < free; i += 1) runs(at + i * reserve, reserve, (x, y, w, j) => add(`free ${i} ${j}`, "rect", { class: "fac-outline", x, y, width: w, height: tall }, "a free block"));
     if (without.length) {
       add("refused", "rect", { class: "fac-pages-refused", x: left, y: bottom + 0.5 * fs, width: Math.min(reserve, across) * slot, height: 1.4 * fs }, `no room for ${without.join(", ")}`);
-      add("refused says", "text", { class: "fac-t-small fac-pages-copied-says", x: left + 0.5 * fs, y: bottom + 1.5 * fs }, `✗ full: ${without.join(" and ")} must wait for ${reserve} slots`);
+      add("refused says", "text", { class: "fac-t-small fac-pages-refused-says", x: left + 0.5 * fs, y: bottom + 1.5 * fs }, `✗ full: ${without.join(" and ")} must wait for ${reserve} slots`);
     }
     return all;
   }
@@ -302,36 +327,34 @@ function render({ model, el }) {
   };
 
   /** The memory: used pages in the colours of who holds them, empty slots hatched. */
-  function drawPages(add, now, c, name, names, { left, top, tall, gap, slot, across, large, lines }, fs) {
-    const size = get("page_size"), each = Math.max(1, Math.floor(across / size)), broad = Math.min(size, across) * slot, narrow = broad <= 4 * fs;
+  function drawPages(add, now, c, name, names, { left, top, tall, gap, slot, across, large, lines, narrow }, fs) {
+    const size = get("page_size"), each = Math.max(1, Math.floor(across / size)), broad = Math.min(size, across) * slot;
     const last = Math.max(-1, ...Object.keys(c.filled).map(Number)), used = Math.floor(last / each) + 1, whole = Math.ceil(pages() / each);
-    const lane_ = now.copied && !large ? 1.9 * fs : 0, high = (row) => top + row * (tall + gap) - (row < used ? 0 : (row - used + Math.min(1, used)) * (gap - 2) - lane_); // rows without a page in use have no names
+    const lane_ = now.copied && !large ? 1.5 * fs : 0, high = (row) => top + row * (tall + gap) + (row < used ? 0 : lane_);
     const place = (page) => [left + (page % each) * broad, high(Math.floor(page / each))];
     add("ground", "path", { class: "fac-pages-ground", d: Object.keys(c.filled).map((page) => box(...place(page), broad, tall)).join("") });
     const holding = {};
     for (const x of names) for (const page of now.tables[x]) (holding[page] ??= []).push(x);
-    const rows = Math.max(whole, lines), shown = pages();
+    const rows = Math.max(whole, lines), shown = pages(), inUse = new Set(Object.keys(holding).map((page) => Math.floor(page / each)));
     const every = nearest(SIZES, (8 * fs) / broad); // pages from one number to the next, where not all have room
     let edges = "", free = "", ticks = "", stripes = "", wastes = "", mine = "";
     for (let page = 0; page < shown; page += each) {
       const cells = row(...place(page), Math.min(each, shown - page), broad, tall);
-      if (Array.from({ length: each }, (_, i) => holding[page + i]).some(Boolean)) edges += cells;
+      if (inUse.has(page / each)) edges += cells;
       else free += cells;
     }
     // Pages too narrow for a number: full ones of one request that lie side by side are one piece.
-    const alike = (page, next) => narrow && next % each && c.filled[page] === size && c.filled[next] === size && String(holding[page]) === String(holding[next]);
+    const alike = (page, next) => narrow && next % each && c.filled[page] === size && c.filled[next] === size && holding[page].length === holding[next].length && holding[page].every((x, i) => x === holding[next][i]);
     for (let page = 0, many = 1; page < shown; page += many, many = 1) {
       const who = holding[page];
+      if (!who && !narrow && !large) add(`number ${page}`, "text", { class: "fac-t-soft", x: place(page)[0] + broad / 2, y: place(page)[1] + tall / 2 + 0.3 * fs, "text-anchor": "middle" }, String(page));
       if (!who) continue;
       while (alike(page, page + many)) many += 1;
       const [x, y] = place(page), full = (many - 1) * broad + Math.max(3, c.filled[page] * (broad / size)), band = tall / who.length;
       const says = `page${many > 1 ? `s ${page} to ${page + many - 1}` : ` ${page}`}: ${many > 1 ? "all" : `${c.filled[page]} of ${size}`} slots, ${who.join(", ")}`;
       who.forEach((holder, i) => add(`${page} ${i}`, "rect", { class: `fac-pages-slots ${colour(now, holder)}`, "data-page": page, x, y: y + i * band, width: full, height: band }, says));
       const rest = many * broad - full;
-      if (rest > 1) [stripes, wastes] = [stripes + hatching(x + full, y, rest, tall, rest < 8 ? 5 : 10), wastes + box(x + full, y, rest, tall)];
-      if (narrow) continue;
-      const left_ = now.copied?.[0] === page && now.wrote ? ` (${now.wrote[0]} left)` : "", texts = [`page ${page}${left_}`, `page ${page}`];
-      add(`number ${page}`, "text", { class: who.includes(name) ? "fac-t-small fac-pages-own-says" : "fac-t-small", x: x + 1, y: y - 0.35 * fs }, texts.find((text) => wide(text, 0.87 * fs) < (who.includes(name) ? 0.82 : 1) * broad) ?? String(page));
+      if (rest > 1) [stripes, wastes] = [stripes + stripesOf(x + full, y, rest, tall, rest < 8 ? 5 : 10), wastes + box(x + full, y, rest, tall)];
     }
     if (narrow) {
       // whose the pages are, above the first row
@@ -363,9 +386,9 @@ function render({ model, el }) {
     const bottom = high(rows - 1) + tall, cell = broad / size;
     drawSize(add, bottom + 4, left, broad, slot, across, fs);
     if (lit in holding) add("lit", "path", { class: "fac-pages-lit", d: box(...place(lit), broad, tall) });
-    if (!narrow) for (const [page, who] of Object.entries(holding)) { // whose page it is, and which of its pages
-      const [x, y] = place(page), says = who.map((holder) => `${holder}${now.tables[holder].indexOf(Number(page)) + 1}`).join(" ");
-      if (wide(says, 0.87 * fs) < broad) chip(add, `whose ${page}`, says, x + broad / 2, y + tall / 2, fs, who.includes(name) ? "fac-pages-own-chip" : "");
+    if (!narrow) for (const [page, who] of Object.entries(holding)) { // the number by which a table names it
+      const [x, y] = place(page);
+      chip(add, `number ${page}`, page, x + broad / 2, y + tall / 2, fs, who.includes(name) ? "fac-pages-own-chip" : "");
     }
     if (now.copied) {
       // between the rows, from slot 0 of one page to slot 0 of the other, over no page
@@ -385,13 +408,13 @@ function render({ model, el }) {
       const half = Math.max(4.5, Math.min(6, cell / 2 - 1));
       add("wrote", "path", { class: "fac-pages-tip", d: `M${(x + (at + 0.5) * cell - half).toFixed(1)} ${y - 2}h${2 * half}L${(x + (at + 0.5) * cell).toFixed(1)} ${(y + Math.min(9, 0.35 * tall)).toFixed(1)}z` }, `the newest token: slot ${at}`);
     }
-    return { high, rows, above: narrow ? 4 : 1.35 * fs };
+    return { high, rows, own: (now.tables[name] ?? []).map((page) => [place(page)[0] + broad / 2, place(page)[1]]) };
   }
 
   /** A measure below the first page of the last row: how many slots it has. */
   function drawSize(add, top, from, broad, slot, across, fs) {
     const size = get("page_size"), says = `${replayed || dragged ? "" : "drag: "}a page of ${plural(size, "slot")}`, y = top + 0.8 * fs, end = from + broad;
-    const left = end + 10 * fs > slot * across; // no room for the words behind it
+    const left = broad + 10 * fs > slot * across; // no room for the words behind it
     add("measure", "path", { class: "fac-pages-measure", d: `M${from} ${top}V${y + 0.35 * fs}M${from} ${y}H${end}V${top}` });
     add("size", "text", { class: "fac-t-hand", x: end + (left ? -0.8 : 0.8) * fs, y: y + 0.3 * fs, "text-anchor": left ? "end" : "start" }, says);
     if (!replayed) add("knob", "circle", { class: "fac-knob fac-across", cx: end, cy: y, r: 0.42 * fs }, "drag: slots per page", (x) => (dragged = true) && put(model, { page_size: nearest(SIZES, Math.max(1, x - from) / slot) }));

@@ -5,8 +5,12 @@
 /** The run of a lane at a setting. */
 export const runAt = (lane, { pages, every, prompt }) => lane[`${pages} ${every} ${prompt}`];
 
-/** When what happened to a request: it came, was admitted, got a token, stopped (the last three as often as it was admitted), gave back its memory. */
-const momentsOf = (spent, came) => spent.reduce((m, ms) => [...m, m.at(-1) + ms], [came]);
+/** When what happened to a request: it came, was admitted, got a token, stopped (the last three as often as it was admitted), gave back its memory. Summed once: every part of the picture asks. */
+const summed = new WeakMap();
+const momentsOf = (spent, came) => {
+  if (!summed.has(spent)) summed.set(spent, spent.reduce((m, ms) => (m.push(m.at(-1) + ms), m), [came]));
+  return summed.get(spent);
+};
 
 const inMemory = (m, t) => {
   for (let k = 1; k < m.length - 1; k += 3) if (m[k] <= t && t < m[k + (k + 4 === m.length ? 3 : 2)]) return true;
@@ -46,13 +50,14 @@ function render({ model, el }) {
     });
   });
   const layer = s("g"), parts = scene(layer), picture = stage(model, "server-lanes", drawPicture, layer);
-  const voice = announcer(), rest = h("table", { class: "fac-server-rest" });
-  const marks = key(["fac-server-wait", "waits"], ["fac-server-prompt", "prompt computed"], ["fac-server-answer", "served"], ["fac-server-ended", "ended, seat held"], ["fac-key-waste", "held, but empty"], ["fac-server-thrown", "thrown out: begins again"]);
+  const title = h("p", { class: "fac-finding" }), voice = announcer(), rest = h("table", { class: "fac-server-rest" });
+  const marks = key(["fac-server-wait", "waiting"], ["fac-server-ended", "ended, seat held"], ["fac-key-waste", "held, but empty"], ["fac-server-prompt", "prompt computed"], ["fac-server-answer", "served"], ["fac-server-thrown", "thrown out: begins again"]);
+  const [waitMark, endedMark, wasteMark, , , thrownMark] = marks.children; // the first three stand in the picture, where there is room
   marks.append(h("span", { class: "fac-soft" }, "Simulated by a cost model of an H100, not measured."));
-  const SHOWN = 3; // of the facts: these are in the picture
+  const SHOWN = 1; // of the facts: how fast; the pools show what is empty
   const fold = more("waits, steps", h("div", { class: "fac-server-scroll" }, rest), h("p", { class: "fac-soft" }, "Thrown out: the pool was full, so the youngest request gave its pages back and starts again later."));
   const tell = unfolded(fold, drawRest);
-  root(model, el, picture.node, marks, h("div", { class: "fac-fields" }, fields.map((f) => f.node), fold), voice.node);
+  root(model, el, title, picture.node, marks, h("div", { class: "fac-fields" }, fields.map((f) => f.node), fold), voice.node);
 
   const settings = () => Object.fromEntries(NAMES.map((name) => [name, get(name)]));
   const runs = () => Object.entries(data.lanes).map(([name, lane]) => [name, runAt(lane, settings())]);
@@ -66,6 +71,7 @@ function render({ model, el }) {
 
   function draw() {
     for (const f of fields) f.follow();
+    write(title, finding(runs()));
     picture.draw();
     tell();
     voice.say(`Tokens a second: ${runs().map(([name, run]) => `${name} ${run.speed}`).join(", ")}.`);
@@ -78,104 +84,117 @@ function render({ model, el }) {
       ...runs().map(([name, run]) => h("tr", {}, h("th", { scope: "row" }, name), others.map(([fact, unit]) => h("td", {}, `${run[fact]}${unit}`)))));
   }
 
-  /** How many times as many tokens a second as the policy before it makes; the first and one's own have none. */
-  const gains = (all) => all.slice(1, 3).map(([, run], i) => (run.speed / all[i][1].speed).toFixed(1));
+  /** How many times as many tokens a second as another policy makes, in words. */
+  const gain = (run, than) => (run.speed / than.speed).toFixed(1);
 
-  /** What is to be seen: what each of the two steps brings. */
-  function finding(all, brief) {
-    const [seats, pages] = gains(all), nothing = (gain) => gain === "1.0";
-    if (nothing(seats) && nothing(pages)) return ["Same memory, same speed", ""];
-    const first = nothing(seats) ? "Seats filled at once: no gain," : `${brief ? "Seats filled at once" : "Free seats taken at once"}: ${seats} × the tokens${brief ? "," : " a second,"}`;
-    return [first, nothing(pages) ? "pages: no more, for memory is no wall" : `pages as needed: ${pages} × more`];
+  /** What is to be seen: what the same memory can do. */
+  function finding(all) {
+    const [[, first], , [, third]] = all, whole = gain(third, first);
+    return whole === "1.0" ? "The same memory, the same speed" : `The same memory, ${whole} × the tokens a second`;
   }
 
-  /** A panel for each policy: its requests as lanes of one clock, and what the pool holds at the moment of the handle. */
+  /** A panel for each policy: its requests as lines of one clock; and what the pool holds at the moment of the handle: beside them, or below the handle. */
   function drawPicture(width, fs) {
-    const all = runs(), narrow = width < 700, room = get("presenter"), end = lasts(all), at = moment(all), list = requests(), rows = get("pages") * data.page_size;
-    const pitch = room || all.length > 3 ? 2 : 3, tall = pitch * list.length, beside = narrow ? 0 : Math.min(27 * fs, 0.3 * width), across = width - 2 - (narrow ? 0.6 * fs : beside + 1.8 * fs);
-    const box = { lines: narrow ? 2 : 4, wide: narrow ? across : beside, gap: 3 };
-    box.tall = narrow ? 1.15 * fs : (tall - (box.lines - 1) * box.gap) / box.lines;
-    const head = (narrow ? 2.6 : 1.5) * fs, foot = 1.5 * fs, pool = narrow ? 1.9 * fs + box.lines * (box.tall + box.gap) : 0, each = head + tall + foot + pool + (narrow ? 0.7 : 0.4) * fs;
-    const [what, gain] = finding(all, width < 440), whole = [what, gain].filter(Boolean).join(" "), one = wide(whole, 1.3 * fs) < width, clock = (one ? 3 : 4.2) * fs + 2.2 * fs, above = (one ? 3 : 4.2) * fs + (narrow ? 4.6 * fs : 0), bottom = narrow ? clock : above + all.length * each + 1.5 * fs; // a phone has the handle above all that it moves
-    const sx = (ms) => 1 + (across * ms) / end;
+    const all = runs(), narrow = width < 700, end = lasts(all), at = moment(all), list = requests(), rows = get("pages") * data.page_size;
+    const pitch = narrow || get("presenter") || all.length > 3 ? 2 : 3, tall = pitch * list.length, left = 1.8 * fs, beside = narrow ? 0 : Math.min(27 * fs, 0.3 * width), across = width - left - 1 - (narrow ? 0.6 * fs : beside + 1.8 * fs);
+    const box = { lines: narrow ? 2 : 4, wide: narrow ? width - 2 : beside, gap: 3, rows, fs };
+    box.tall = narrow ? 1.2 * fs : (tall - (box.lines - 1) * box.gap) / box.lines;
+    const asks = 0.9 * fs, above = asks + (narrow ? 0.4 : 0.7) * fs;
+    const head = (narrow ? 2.5 : 1.6) * fs, each = head + tall + 0.8 * fs, clock = above + all.length * each + 0.8 * fs, pool = 1.7 * fs + box.lines * (box.tall + box.gap) + 0.3 * fs;
+    const sx = (ms) => left + (across * ms) / end, right = left + across;
     const told = all.map(([name, run]) => ({ name, run, held: memoryAt(run, list, at, { pages: get("pages"), reserved: reserved(name), size: data.page_size }), ...counted(run, list, at) }));
-    picture.svg.setAttribute("aria-label", `${list.length} requests over ${timeText(end)}, a lane each, and a pool of ${rows} rows after ${timeText(at)}. ${told.map(({ name, run, held, served, waiting }) => `${name}: ${served} are served, ${held.length - served} have ended and hold memory, ${waiting} wait; ${data.facts.slice(0, SHOWN).map(([fact, unit, says]) => `${run[fact]}${unit} ${says}`).join(", ")}`).join(". ")}.`);
+    picture.svg.setAttribute("aria-label", `${list.length} requests over ${timeText(end)}, a line each, and a pool of ${rows} rows after ${timeText(at)}. ${told.map(({ name, run, held, served, waiting }) => `${name}: ${served} are served, ${held.length - served} have ended and hold memory, ${waiting} wait; ${run.speed} tokens a second, all done after ${short(run.seconds, 3)} s`).join(". ")}.`);
     picture.svg.setAttribute("role", "group"); // it holds a handle for the keyboard
+    thrownMark.hidden = !all.some(([, run]) => run.out);
     parts((add) => {
-      const size = one || wide(what, 1.3 * fs) < width ? "fac-t-big" : "fac-t-name";
-      add("title", "text", { class: size, x: 1, y: 1.2 * fs }, one ? whole : what);
-      if (!one) add("gain", "text", { class: size, x: 1, y: 2.6 * fs }, gain);
-      const came = `${list.length} requests, one every ${get("every")} ms; ${rows} rows of memory`, asked = [`${came}, each for a token's K and V`, came];
-      add("asked", "text", { class: "fac-t-soft", x: 1, y: (one ? 3 : 4.2) * fs - 0.55 * fs + (narrow ? 0.3 * fs : 0) }, asked.find((text) => wide(text, 0.87 * fs) < width - 2) ?? asked[1]);
-      told.forEach((one_, i) => {
-        const y = Math.round(above + i * each + head), { name, run } = one_, words = 0.9 * wide(data.policies[name], 0.87 * fs) < width ? data.policies[name] : "";
-        add(`name ${name}`, "text", { class: "fac-t-name", x: 1, y: above + i * each + 1.05 * fs }, name);
-        add(`what ${name}`, "text", { class: "fac-t-soft", x: narrow ? 1 : 1 + wide(name, 1.08 * fs) + 0.6 * fs, y: above + i * each + (narrow ? 2.1 : 1.05) * fs }, words);
-        add(`ground ${name}`, "rect", { class: "fac-server-panel", x: 1, y, width: across, height: tall });
+      const came = [`${list.length} requests, a line each, one every ${get("every")} ms; ${rows} rows of memory, each for a token's K and V`, `${list.length} requests, a line each; ${rows} rows of memory`];
+      add("asked", "text", { class: "fac-t-soft", x: 1, y: asks }, came.find((text) => wide(text, 0.87 * fs) < right) ?? came[1]);
+      if (!narrow) add("when", "text", { class: "fac-t-name fac-server-when", x: right + 1.6 * fs, y: asks }, `in memory at ${timeText(at)}`);
+      told.forEach((one, i) => {
+        const top = above + i * each, y = Math.round(top + head), { name, run } = one, speed = `${run.speed} tokens a second`, begins = narrow ? 1 : 1 + wide(name, 1.08 * fs) + 0.6 * fs;
+        add(`name ${name}`, "text", { class: "fac-t-name", x: 1, y: top + 1.05 * fs }, name);
+        add(`speed ${name}`, "text", { class: "fac-server-fact fac-t-name", x: right, y: top + 1.05 * fs, "text-anchor": "end" }, speed);
+        add(`what ${name}`, "text", { class: "fac-t-soft", x: begins, y: top + (narrow ? 2.1 : 1.05) * fs }, 0.9 * wide(data.policies[name], 0.87 * fs) < right - begins - (narrow ? 0 : wide(speed, 1.08 * fs)) ? data.policies[name] : "");
+        for (const [line, text] of [[0.3 * fs, "1"], [tall - 0.3 * fs, `${list.length}`]]) add(`line ${text} ${name}`, "text", { class: "fac-t-soft", x: left - 0.35 * fs, y: y + line + 0.3 * fs, "text-anchor": "end" }, text);
+        add(`ground ${name}`, "rect", { class: "fac-server-panel", x: left, y, width: across, height: tall });
         drawLanes(add, name, run, list, { sx, y, pitch });
-        if (i) drawGain(add, name, gains(all)[i - 1], { from: sx(1000 * all[i - 1][1].seconds), to: sx(1000 * run.seconds), y, tall, fs });
-        if (!i) drawOrder(add, list.length, { y, fs, right: 1 + across });
-        drawEnd(add, name, run, { x: sx(1000 * run.seconds), right: 1 + across, y: y + tall + 1.1 * fs, fs });
-        drawPool(add, one_, narrow ? { x: 1, y: y + tall + foot + 1.6 * fs, says: y + tall + foot + 1.15 * fs, rows, fs, ...box } : { x: 1 + across + 1.6 * fs, y, says: above + i * each + 1.05 * fs, rows, fs, ...box });
-        const now = { d: `M${sx(at).toFixed(1)} ${y - 3}v${tall + 6}` };
+        if (!i) nameLanes(add, run, list, { sx, y, pitch, fs, right, at });
+        if (i === 1 || i === 2) drawGain(add, name, all.slice(0, i + 1), { sx, y, tall, fs, right });
+        drawPool(add, one, narrow ? { ...box, x: 1, says: clock + 2.5 * fs + i * pool + fs, y: clock + 2.5 * fs + i * pool + 1.5 * fs, first: !i, of: `${name}: ` } : { ...box, x: right + 1.6 * fs, y, says: top + 1.05 * fs, first: !i, of: "" });
+        const now = { d: `M${sx(at).toFixed(1)} ${y - 3}v${i + 1 < all.length ? tall + 6 : clock - y + 3}` };
         add(`now ${name}`, "path", { class: "fac-server-now", ...now });
-        add(`hold ${name}`, "path", { class: "fac-server-hold", "data-handle": "moment", ...now }, "drag: the moment of the pools", goes({ across, end }));
-        const left = sx(at) > 5 * fs ? -1 : 1;
-        if (one_.waiting * pitch > 3 * fs) chip(add, `wait ${name}`, `${one_.waiting} wait`, sx(at) + left * 2.5 * fs, y + pitch * (one_.first + one_.waiting / 2), fs);
+        add(`hold ${name}`, "path", { class: "fac-server-hold", "data-handle": "moment", ...now }, "drag: the moment of the pools", goes({ left, across, end }));
       });
-      if (!narrow) add("when", "text", { class: "fac-t-small fac-server-when", x: width - 1, y: above + 1.05 * fs, "text-anchor": "end" }, `at ${timeText(at)}`);
-      drawTime(add, { sx, end, at, bottom, across, width, fs });
+      drawTime(add, { sx, end, at, bottom: clock, left, across, width, fs });
     });
-    return narrow ? above + all.length * each : bottom + 2 * fs;
+    return clock + 2.3 * fs + (narrow ? all.length * pool : 0);
   }
 
-  /** Which line is which request: the first and the last, and how they follow. */
-  function drawOrder(add, count, { y, fs, right }) {
-    const short_ = right < 28 * fs, lines = [short_ ? "a line: a request," : "a line is a request, in order of arrival:", `1 at the top, ${count} below;`, short_ ? "" : "the pool has their numbers"];
-    lines.forEach((text, i) => add(`order ${i}`, "text", { class: "fac-t-small fac-server-order", x: right - 0.4 * fs, y: y + (1.2 + 1.25 * i) * fs, "text-anchor": "end" }, text));
+  /** Words in the first panel for what waits and for what has ended and keeps its seat, where they have room; else they stand below. */
+  function nameLanes(add, run, list, { sx, y, pitch, fs, right, at }) {
+    const moments = run.lanes.map((spent, i) => momentsOf(spent, list[i][0])), now = sx(at), long = (text) => 0.93 * wide(text, 0.87 * fs);
+    const many = Math.ceil((1.5 * fs) / pitch), clear = (from, to) => (now <= from || now >= to ? [from, to] : now - from > to - now ? [from, now] : [now, to]); // the moment strikes no word out
+    let room = [0, 0], place = 0;
+    for (let i = 0; i + many <= moments.length; i += 1) {
+      const block = moments.slice(i, i + many), [from, to] = clear(sx(block.at(-1)[0]), sx(Math.min(...block.map((m) => m[1]))));
+      if (to - from > room[1] - room[0]) [room, place] = [[from, to], i + many / 2];
+    }
+    waitMark.hidden = room[1] - room[0] > long("waiting") + fs;
+    if (waitMark.hidden) add("waiting", "text", { class: "fac-t-small fac-server-lane-says", x: (room[0] + room[1]) / 2, y: y + place * pitch + 0.3 * fs, "text-anchor": "middle" }, "waiting");
+    const says = "ended, seat held", fits = ([from, to]) => to + 0.5 * fs + long(says) < right && (now < to || now > to + 0.5 * fs + long(says));
+    const ends = moments.map((m, i) => [sx(m.at(-2)), sx(m.at(-1)), i]).filter(fits).sort(([a, b], [c, d]) => d - c - (b - a))[0];
+    endedMark.hidden = Boolean(ends) && ends[1] - ends[0] > fs;
+    if (endedMark.hidden) add("ended", "text", { class: "fac-t-small", x: ends[1] + 0.4 * fs, y: y + (ends[2] + 0.5) * pitch - 0.15 * fs }, says);
   }
 
-  /** What a policy gains over the one above: how much sooner all have their answers, as an arrow in the room that it leaves. */
-  function drawGain(add, name, gain, { from, to, y, tall, fs }) {
-    if (!gain || from - to < 3.2 * fs) return;
-    const at = y + tall - 0.9 * fs, says = `${gain} ×`, long = from - to > 16 * fs ? `${says} the tokens a second` : says;
-    add(`before ${name}`, "path", { class: "fac-server-before", d: `M${from.toFixed(1)} ${y}v${tall}` });
-    add(`gain ${name}`, "path", { class: "fac-server-gain", d: `M${from.toFixed(1)} ${at}H${(to + 5).toFixed(1)}m6 -4l-6 4l6 4` });
-    add(`gains ${name}`, "text", { class: "fac-t-name fac-server-gains", x: (from + to) / 2, y: at - 0.45 * fs, "text-anchor": "middle" }, long);
+  /** What a step gains over the one above: how much sooner all have their answers, as an arrow in the room that it leaves; the last also over the first. */
+  function drawGain(add, name, all, { sx, y, tall, fs, right }) {
+    const runs = all.map(([, run]) => run), run = runs.at(-1), to = sx(1000 * run.seconds) + 5, low = y + tall - 0.9 * fs;
+    const why = all.length > 2 ? ["pages as needed: ", "pages: ", ""] : ["free seats taken at once: ", "free seats: ", ""], none = ["pages: no more, for memory is no wall", "pages: no more"].find((text) => to + wide(text, 0.87 * fs) < right);
+    const arrow = (key, than, at, words, foot) => {
+      const from = sx(1000 * than.seconds), text = words.find((one) => 0.95 * wide(one, fs) < from - to);
+      if (!text) return;
+      add(`before ${key} ${name}`, "path", { class: "fac-server-before", d: `M${from.toFixed(1)} ${at - 0.7 * fs}V${foot}` });
+      add(`${key} ${name}`, "path", { class: "fac-server-gain", d: `M${from.toFixed(1)} ${at}H${to.toFixed(1)}m6 -4l-6 4l6 4` });
+      add(`${key} says ${name}`, "text", { class: "fac-t-name fac-server-gains", x: (from + to) / 2, y: at - 0.45 * fs, "text-anchor": "middle" }, text);
+    };
+    const step = gain(run, runs.at(-2)), whole = gain(run, runs[0]);
+    if (step !== "1.0") arrow("gain", runs.at(-2), low, why.map((what) => `${what}${step} ×`), y + tall);
+    else if (all.length > 2 && none) add(`none ${name}`, "text", { class: "fac-t-small", x: to + 0.4 * fs, y: low }, none);
+    if (all.length > 2 && step !== "1.0" && whole !== step) arrow("whole", runs[0], y + 0.5 * tall, [`${whole} × in all`, `${whole} ×`], y + tall);
   }
 
-  /** How many are served and how many wait at a moment; the first of these. */
+  /** How many are served and how many wait at a moment. */
   function counted(run, list, t) {
-    let served = 0, waiting = 0, first = -1;
+    let served = 0, waiting = 0;
     run.lanes.forEach((spent, i) => {
       const m = momentsOf(spent, list[i][0]), here = inMemory(m, t);
       if (here && t < m.at(-2)) served += 1;
-      if (here || t < m[0] || t >= m.at(-1)) return;
-      if (first < 0) first = i;
-      waiting += 1;
+      if (!here && t >= m[0] && t < m.at(-1)) waiting += 1;
     });
-    return { served, waiting, first };
+    return { served, waiting };
   }
 
-  /** A lane for each request, in the order in which they came: paths by what happens in it. */
+  /** A line for each request, in the order in which they came: paths by what happens in it. */
   function drawLanes(add, name, run, list, { sx, y, pitch }) {
+    const place = `${sx(0)} ${sx(1e5)} ${y} ${pitch}`;
+    if (laid.get(run)?.place !== place) laid.set(run, { place, paths: lanePaths(run, list, { sx, y, pitch }) });
+    const thick = { wait: 1, prompt: 1.7, answer: 0.75, ended: 0.28, thrown: 0.5 }; // in lines: who waits is a mass, a prompt stands out by its height
+    for (const [kind, d] of Object.entries(laid.get(run).paths)) add(`${kind} ${name}`, "path", { class: `fac-server-${kind}`, "stroke-width": thick[kind] * pitch, d });
+  }
+
+  const laid = new WeakMap(); // a hand on the moment changes none of them
+  function lanePaths(run, list, { sx, y, pitch }) {
     const KINDS = ["wait", "prompt", "answer"], paths = { wait: "", prompt: "", answer: "", ended: "", thrown: "" };
     run.lanes.forEach((spent, i) => {
       const m = momentsOf(spent, list[i][0]), high = y + pitch * i + 0.5 * pitch;
       for (let k = 0; k + 1 < m.length; k += 1) {
         const kind = k + 2 === m.length ? "ended" : KINDS[k % 3], [from, to] = [sx(m[k]), sx(m[k + 1])], least = kind === "prompt" ? 2 : 0;
         if (to > from || least) paths[kind] += `M${from.toFixed(1)} ${high}H${Math.max(to, from + least).toFixed(1)}`;
-        if (k % 3 === 2 && k + 3 < m.length) paths.thrown += `M${to.toFixed(1)} ${high - 0.6 * pitch}v${1.2 * pitch}`;
+        if (k % 3 === 2 && k + 3 < m.length) paths.thrown += `M${(to - 2.5).toFixed(1)} ${high - 2.5}l5 5m0 -5l-5 5`;
       }
     });
-    const thick = { wait: 0.5, prompt: 1.7, answer: 0.75, ended: 0.28, thrown: 0.5 }; // in lanes: a prompt stands out by its height
-    for (const [kind, d] of Object.entries(paths)) add(`${kind} ${name}`, "path", { class: `fac-server-${kind}`, "stroke-width": thick[kind] * pitch, d });
-  }
-
-  /** Where all have their answers: when, and how fast that was. */
-  function drawEnd(add, name, run, { x, right, y, fs }) {
-    const [fast, when] = [`${run.speed} tokens a second`, `, done in ${short(run.seconds, 3)} s`], says = wide(fast + when, fs) < right ? fast + when : fast, back = x + wide(says, fs) > right;
-    add(`speed ${name}`, "text", { class: "fac-server-fact fac-t-name", x: back ? right : x, y, "text-anchor": back ? "end" : "start" }, says);
+    return paths;
   }
 
   /** Where each request's rows lie: who sets room aside has a place of its own, pages fill what is there. */
@@ -192,11 +211,16 @@ function render({ model, el }) {
     return held.map(([i]) => own.get(i));
   }
 
-  /** The pool, in lines of as many rows each: who holds how much, and how much of it is used. */
-  function drawPool(add, { name, run, held, served, waiting }, { x, y, says, rows, lines, wide: across, tall, gap, fs }) {
+  /** The pool, in lines of as many rows each: who holds how much, how much of it is used, and whose seat is held after the end. */
+  function drawPool(add, { name, run, held, served, waiting }, { x, y, says, rows, lines, wide: across, tall, gap, fs, first, of }) {
     const line = rows / lines, scale = across / line, where = places(run, requests(), held, reserved(name));
     const names = [], held_ = ["", ""];
-    let empty = "", edges = "", stripe = "";
+    let empty = "", edges = "", stripe = "", bare = { w: 0 };
+    const largest = (id, px, py, w) => {
+      const own = names.find((one) => one.id === id);
+      if (!own) names.push({ id, px, py, w });
+      else if (w > own.w) Object.assign(own, { px, py, w });
+    };
     const pieces = (from, to, act) => {
       for (let k = Math.floor(from / line); k * line < to && k < lines; k += 1) {
         const [a, b] = [Math.max(from, k * line) - k * line, Math.min(to, (k + 1) * line) - k * line];
@@ -208,37 +232,41 @@ function render({ model, el }) {
       pieces(where[i], where[i] + room, (...piece) => (edges += area(...piece)));
       pieces(where[i], where[i] + full, (...piece) => {
         held_[i % 2] += area(...piece);
-        const [id, px, py, w] = [held[i][0], ...piece], own = names.find((one) => one.id === id), size = 0.75 * fs;
-        if (w < wide(`${id + 1}`, size) + 4 || tall < size) return;
-        if (!own) names.push({ id, px, py, w });
-        else if (w > own.w) Object.assign(own, { px, py, w });
+        if (piece[2] >= wide(`${held[i][0] + 1}`, 0.75 * fs) + 4) largest(held[i][0], ...piece);
       });
       pieces(where[i] + full, where[i] + room, (px, py, w) => {
         empty += area(px, py, w);
         stripe += hatching(px, py, w, tall, 10);
+        const ended = `${held[i][0] + 1} ended`;
+        if (full && w > bare.w) bare = { px, py, w };
+        if (!full && w > wide(ended, 0.87 * fs) + fs) largest(ended, px, py, w);
       });
     });
     let free = "";
     pieces(0, rows, (...piece) => (free += area(...piece)));
-    const count = `${served} served`, ended = held.length - served, more_ = [ended > 0 && `${ended} ended`, waiting && `${waiting} wait`].filter(Boolean).join(", ");
+    const count = `${of}${served} served`, ended = held.length - served, more_ = [ended > 0 && `${ended} ended`, waiting && `${waiting} wait`].filter(Boolean).join(", "), size = of ? 1.08 * fs : 1.4 * fs;
     add(`pool ${name}`, "path", { class: "fac-server-pool", d: free });
     add(`empty ${name}`, "path", { class: "fac-waste", d: empty }, "rows that are held, but empty");
     add(`stripes ${name}`, "path", { class: "fac-waste-stripes", d: stripe });
     held_.forEach((d, i) => add(`used ${i} ${name}`, "path", { class: `fac-server-used${i ? " fac-server-other" : ""}`, d }, "rows that are used"));
     add(`edges ${name}`, "path", { class: "fac-server-edges", d: edges });
-    for (const { id, px, py, w } of names) add(`who ${id} ${name}`, "text", { class: "fac-t-small fac-server-who", x: px + w / 2, y: py + tall / 2 + 0.28 * fs, "text-anchor": "middle" }, `${id + 1}`);
-    const narrow = lines < 4, waste = `${run.wasted} % ${narrow ? "" : "of the held rows "}empty, on average`;
-    add(`served ${name}`, "text", { class: "fac-server-count fac-t-big", x, y: says }, count);
-    add(`waiting ${name}`, "text", { class: "fac-t-small", x: x + wide(count, 1.4 * fs) + 0.3 * fs, y: says }, more_);
-    add(`waste ${name}`, "text", { class: "fac-server-fact fac-t-soft", x: narrow ? x + across : x, y: narrow ? says : y + lines * (tall + gap) - gap + 1.1 * fs, "text-anchor": narrow ? "end" : "start" }, waste);
+    for (const { id, px, py, w } of names) {
+      if (typeof id === "string") chip(add, `who ${id} ${name}`, id, px + w / 2, py + tall / 2, fs);
+      else add(`who ${id} ${name}`, "text", { class: "fac-t-small fac-server-who", x: px + w / 2, y: py + tall / 2 + 0.28 * fs, "text-anchor": "middle" }, `${id + 1}`);
+    }
+    const words = "held, but empty", has = bare.w > wide(words, 0.87 * fs) + fs;
+    if (first) wasteMark.hidden = has;
+    if (first && has) chip(add, "held but empty", words, bare.px + bare.w / 2, bare.py + tall / 2, fs);
+    add(`served ${name}`, "text", { class: `fac-server-count ${of ? "fac-t-name" : "fac-t-big"}`, x, y: says }, count);
+    add(`waiting ${name}`, "text", { class: "fac-t-small", x: of ? x + across : x + wide(count, size) + 0.3 * fs, y: says, "text-anchor": of ? "end" : "start" }, more_);
   }
 
   /** What a hand does to the moment. */
-  const goes = ({ across, end }) => (px) => put(model, { at: Math.max(0, Math.min(end, Math.round(((px - 1) / across) * end))) });
+  const goes = ({ left, across, end }) => (px) => put(model, { at: Math.max(0, Math.min(end, Math.round(((px - left) / across) * end))) });
 
   /** The clock, and the handle of the moment that the pools are drawn at. */
-  function drawTime(add, { sx, end, at, bottom, across, width, fs }) {
-    add("time", "path", { class: "fac-axis-strong", d: `M1 ${bottom}h${across}` });
+  function drawTime(add, { sx, end, at, bottom, left, across, width, fs }) {
+    add("time", "path", { class: "fac-axis-strong", d: `M${left} ${bottom}h${across}` });
     const every = [0.1, 0.2, 0.5, 1, 2, 5].find((step) => end / 1000 / step <= 7) ?? 10;
     for (let t = 0; t <= end / 1000; t += every) {
       const x = sx(1000 * t), last = t + every > end / 1000;
@@ -253,7 +281,7 @@ function render({ model, el }) {
       put(model, { at: to ?? Math.max(0, Math.min(end, at + by * Math.max(1, Math.round(end / 100)))) });
     };
     handleName(add, picture.svg, "moment", { x: x + (before ? -1 : 1) * fs, y: bottom - 0.45 * fs, "text-anchor": before ? "end" : "start" }, says);
-    const knob = add("knob", "circle", { class: "fac-knob fac-across", cx: x.toFixed(1), cy: bottom, r: 0.52 * fs, "data-handle": "moment", tabindex: 0, role: "slider", "aria-label": "moment", "aria-valuemin": 0, "aria-valuemax": end, "aria-valuenow": at, "aria-valuetext": timeText(at), "data-lm-suppress-shortcuts": "true" }, "drag: the moment of the pools", goes({ across, end }));
+    const knob = add("knob", "circle", { class: "fac-knob fac-across", cx: x.toFixed(1), cy: bottom, r: 0.52 * fs, "data-handle": "moment", tabindex: 0, role: "slider", "aria-label": "moment", "aria-valuemin": 0, "aria-valuemax": end, "aria-valuenow": at, "aria-valuetext": timeText(at), "data-lm-suppress-shortcuts": "true" }, "drag: the moment of the pools", goes({ left, across, end }));
     knob.onkeydown = step;
   }
 

@@ -98,7 +98,8 @@ function render({ model, el }) {
   const bar = player(model, el, { last: () => last, move: (direction) => stepFrom(model.get("step"), direction, model.get("by"), nTiles) });
   const order = data.fixed || nTiles === 1 ? null : choose("Order", [["false", "as given"], ["true", "last tile first"]], "reverse", (x) => x === "true");
   const mistakes = Object.entries(data.says).filter(([name]) => name !== "right");
-  const mistake = choose("A mistake to try", [["none", "none"], ...mistakes], "mistake");
+  const slips = mistakes.map(([name, says]) => h("button", { type: "button", class: "fac-step-slip-button", onclick: () => put(model, { mistake: model.get("mistake") === name ? "none" : name }) }, says));
+  const mistake = h("div", { class: "fac-step-slips", role: "group", "aria-label": "A mistake to try" }, slips);
   const by = choose("Step by", [["line", "line"], ["tile", "tile"]], "by");
   const row = data.rows.length > 1 ? choose("Query row", data.rows.map((r) => [r, r]), "row", Number) : null;
   const column = data.columns > 1 ? choose("Column of V and O", Array.from({ length: data.columns }, (_, c) => [c, c]), "column", Number) : null;
@@ -129,7 +130,7 @@ function render({ model, el }) {
   const title = data.title ? h("div", { class: "fac-title" }, data.title) : null;
   root(model, el, title, head, picture.node, h("div", { class: "fac-step-now" }, runs, words), bar.node,
     h("div", { class: "fac-halves" }, part("stepper-code", code),
-      h("div", {}, h("div", { class: "fac-row" }, part("stepper-mistake", mistake)), h("div", { class: "fac-row" }, few ? row : null, order, back), final)),
+      h("div", {}, h("div", { class: "fac-step-try" }, h("div", {}, "A mistake to try"), part("stepper-mistake", mistake), few ? row : null, order, back), final)),
     fold, voice.node);
 
   /** All that is shown of the row, computed anew only when something but the step has changed. */
@@ -166,6 +167,7 @@ function render({ model, el }) {
     bar.follow(said);
     const dragged = Object.keys(model.get("changed")).length || model.get("order").some((tile, i) => tile !== i);
     back.hidden = !dragged;
+    slips.forEach((button, i) => button.setAttribute("aria-pressed", mistakes[i][0] === all.wrong));
     picture.draw();
     if (code.facShown !== all.wrong) drawCode((code.facShown = all.wrong));
     const current = place < 0 ? 0 : place >= nTiles ? LINES.length + 2 : line + 1;

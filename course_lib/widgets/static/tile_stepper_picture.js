@@ -47,10 +47,10 @@ function stepperPicture(model, data, now, says) {
   function drawPicture(width, fs) {
     const all = now(), { place, line } = position(Math.min(model.get("step"), last), nTiles), two = width < 45 * fs;
     const share = values.length > 12 ? 0.53 : 0.43; // of the width: many bars get it
-    const at = { all, place, line, fs, two, tall: (two ? 7.8 : 12) * fs, end: place >= nTiles, ...pileWidths(all, two ? width : share * width, fs) };
-    const gaps = [2.2, 2.8, two ? 0.6 : 2.2].map((n) => n * fs), room = two ? width - 1 : (0.97 - share) * width, foot = two ? 4.3 * fs : at.low + 2.05 * fs, head = 2.6 * fs;
+    const at = { all, place, line, fs, two, tall: (two ? 7.3 : 12) * fs, end: place >= nTiles, ...pileWidths(all, two ? width : share * width, fs) };
+    const gaps = [two ? 1.9 : 2.4, two ? 1.6 : 2, two ? 2 : 2.6, two ? 1 : 2].map((n) => n * fs), room = two ? width - 1 : (0.97 - share) * width, foot = Math.max(two ? 0 : at.low + 2.05 * fs, 3.9 * fs), head = (two ? 2.3 : 2.6) * fs;
     picture.svg.classList.toggle("fac-held", Boolean(picture.svg.facHeld));
-    const parts = two ? [1.75, 0.9, 0.95, 1.7] : [1.25, 1.1, 1.1, 1.85], unit = (room - sum(gaps)) / sum(parts), y = two ? head + at.tall + at.low + 4.7 * fs : head;
+    const parts = two ? [1.75, 0.4, 0.85, 0.88, 1.95] : [1.15, 0.42, 0.95, 0.95, 2.1], unit = (room - sum(gaps)) / sum(parts), y = two ? head + at.tall + at.low + 4.4 * fs : head;
     let x = width - room - 1; // its frame stays whole
     const places = parts.map((size, i) => {
       const box = { x, w: size * unit, y };
@@ -61,17 +61,18 @@ function stepperPicture(model, data, now, says) {
     at.tied = tied(at);
     const here = all.right.p[Math.max(0, place)] ?? [];
     at.named = Math.max(...here.map((value) => wide(weight(value), 0.87 * fs))) < places[0].w / here.length - 2; // a number under each bar
-    const goes = places[0].x + places[0].w * (at.tied >= 0 ? (at.tied + 0.5) / here.length : 0.5), beside = places[0].x + places[0].w + 5, ends = y + at.tall;
-    drawPiles({ ...at, x: 0, w: two ? width : share * width, y: head, link: two ? (cx, low) => `M${cx} ${low}V${y - 3.4 * fs}H${beside}V${at.named ? `${ends}h-4m5 -5l-5 5l5 5` : `${ends + 0.9 * fs}H${goes}V${ends + 3}m-5 6l5 -6l5 6`}` : (cx, low) => `M${cx} ${low}v${0.5 * fs}H${goes}V${y + at.tall + (at.named ? 1.6 : 0.4) * fs}m-5 6l5 -6l5 6` }); // to the weights, never through a word
+    const goes = places[0].x + places[0].w * (at.tied >= 0 ? (at.tied + 0.5) / here.length : 0.5), beside = places[0].x + places[0].w + 9, ends = y + at.tall;
+    drawPiles({ ...at, x: 0, w: two ? width : share * width, y: head, link: two ? (cx, low) => `M${cx} ${low}V${y - 3.2 * fs}H${beside}V${at.named ? `${ends}h-8m5 -5l-5 5l5 5` : `${ends + 0.9 * fs}H${goes}V${ends + 3}m-5 6l5 -6l5 6`}` : (cx, low) => `M${cx} ${low}v${0.5 * fs}H${goes}V${y + at.tall + (at.named ? 1.6 : 0.4) * fs}m-5 6l5 -6l5 6` }); // to the weights, never through a word
     const scale = scaleOf(all, "l", at.tall), lens = Math.max(1, Math.floor((0.86 * at.tall) / scale.unit)); // a weight is at most 1: drawn a whole number of times as tall as in ℓ, and that is said
     desk((add) => drawDesk(add, { ...at, ...places[0], lens, scale: { unit: lens * scale.unit, deep: 0 } }));
     notes((add) => {
-      drawSum(add, "l", "ℓ", { ...at, ...places[1], scale });
-      drawSum(add, "o", "O", { ...at, ...places[2], scale: scaleOf(all, "o", at.tall) });
-      drawMean(add, { ...at, ...places[3] });
-      const [from, to, rail] = [places[1].x, places[2].x + places[2].w, y + at.tall + 2.9 * fs];
-      add("kept", "path", { class: "fac-step-axis", d: `M${from} ${rail}v${0.4 * fs}H${to}v${-0.4 * fs}` });
-      add("kept says", "text", { class: "fac-t-small", x: (from + to) / 2, y: rail + 1.4 * fs, ...middle }, `kept: m = ${short(stateAt(all.right, Math.min(model.get("step"), last), nTiles, -Infinity).kept, 3).replace("Infinity", "∞")}, ℓ and O`);
+      const [, m, l, o, mean] = places, from = m.x - 0.6 * fs;
+      add("kept", "rect", { class: "fac-step-band fac-step-kept", x: from, y: y - 2.5 * fs, width: o.x + o.w + 0.5 * fs - from, height: at.tall + 6.7 * fs, rx: 6 });
+      add("kept says", "text", { class: "fac-t-small fac-t-name", x: (from + o.x + o.w) / 2, y: y + at.tall + 3.8 * fs, ...middle }, fits(["kept from tile to tile", "kept"], o.x + o.w - from, 0.87 * fs));
+      drawKept(add, { ...at, ...m });
+      drawSum(add, "l", "ℓ", { ...at, ...l, scale });
+      drawSum(add, "o", "O", { ...at, ...o, scale: scaleOf(all, "o", at.tall) });
+      drawMean(add, { ...at, ...mean });
     });
     picture.svg.setAttribute("aria-label", `Scores in tiles, and the notes m, ℓ and O. ${says()}`);
     if (follow) picture.svg.querySelector(`[data-key="${held}"]`).focus();
@@ -253,7 +254,7 @@ function stepperPicture(model, data, now, says) {
     axis(add, "p", x, base, tall, scale, fs, [1]);
     if (shown && scale.unit > 1.2 * fs) add("desk one", "path", { class: "fac-step-m-old", d: `M${x} ${one}h${w}` });
     if (shown && scale.unit > 1.2 * fs && scale.unit * (1 - Math.max(...p.slice(-3))) > 1.7 * fs && !two && !named) add("desk one says", "text", { class: "fac-t-soft", x: x + w, y: one + fs, "text-anchor": "end" }, "at m");
-    if (lens > 1) add("desk lens", "text", { class: "fac-t-soft", x: x + w, y: y + 0.45 * fs, "text-anchor": "end" }, fits([`${lens} × as tall as in ℓ`, `${lens} × as in ℓ`, `${lens} × ℓ`], w, 0.87 * fs));
+    if (lens > 1) add("desk lens", "text", { class: "fac-t-soft", x: x + w, y: y + 0.45 * fs, "text-anchor": "end" }, fits([`${lens} × as tall as in ℓ`, `${lens} × as in ℓ`, `${lens} × ℓ`], w + fs, 0.87 * fs));
     p.forEach((value, k) => {
       const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * scale.unit), text = weight(value);
       if (!shown) return;
@@ -262,10 +263,26 @@ function stepperPicture(model, data, now, says) {
       if (wrong && wrong[k] !== value) add(`p wrong ${tile} ${k}`, "rect", { class: "fac-step-ghost fac-step-bad", x: bx, y: base - Math.min(tall, finiteOr0(wrong[k]) * scale.unit), width: bw, height: Math.min(tall, finiteOr0(wrong[k]) * scale.unit) });
       if (here_) {
         const says = [`exp(${under(all.scores[data.tiles[tile][0] + k], right.m[here]).is})`, `= ${short(value, 3)}`], rows = wide(says.join(" "), 0.87 * fs) < w ? [says.join(" ")] : says, half = wide(rows[0], 0.87 * fs) / 2, over = up + 0.4 * fs, low = over < scale.unit && over + 1.1 * rows.length * fs > scale.unit ? one - 0.4 * fs : base - over; // not on the line at 1
-        rows.forEach((row, i) => add(`tied says ${i}`, "text", { class: "fac-t-small fac-t-name", x: Math.max(x + half + 2, Math.min(x + w - half, bx + bw / 2)), y: low - 1.1 * (rows.length - 1 - i) * fs, ...middle }, row));
+        rows.forEach((row, i) => add(`tied says ${i}`, "text", { class: "fac-t-small fac-t-name", x: Math.max(x + half - 1, Math.min(x + w - half, bx + bw / 2)), y: low - 1.1 * (rows.length - 1 - i) * fs, ...middle }, row));
       }
       if (named) add(`p says ${tile} ${k}`, "text", { class: "fac-t-small", x: bx + bw / 2, y: base + 1.1 * fs, ...middle }, text);
     });
+  }
+
+  /** The m that is kept, at its height among the scores: it rises with the line that rescales, and stands still where no larger score came. */
+  function drawKept(add, { all: { right, slip, start }, place, line, fs, x, w, y, tall, end }) {
+    const now_ = Math.min(model.get("step"), last), m = stateAt(right, now_, nTiles, -Infinity).kept, wrong = slip && stateAt(slip, now_, nTiles, start).kept;
+    const old = place > 0 && !end && line === DONE.alpha ? right.m[place - 1] : m, level = (v) => y + tall - Math.max(0, Math.min(tall, ((v - low) * tall) / (high - low))), rises = old < m && old > -Infinity;
+    heading(add, "kept m", "m", { x: x + w / 2 - 0.45 * fs, y, fs });
+    add("kept track", "rect", { class: "fac-step-band fac-step-track", x, y, width: w, height: tall });
+    if (rises) add("kept old", "path", { class: "fac-step-m-old", d: `M${x} ${level(old)}h${w}` });
+    if (rises && level(old) - level(m) > fs) add("kept rises", "path", { class: "fac-step-under", d: `M${x + w / 2} ${level(old)}V${level(m) + 3}m-4 6l4 -6l4 6` });
+    if (m > -Infinity) add("kept line", "rect", { class: "fac-step-m", x, y: level(m) - 1.5, width: w, height: 3 });
+    if (slip && wrong !== m && wrong >= low && wrong <= high) add("kept wrong", "rect", { class: "fac-step-m fac-step-bad", x, y: level(wrong) - 1.5, width: w, height: 3 });
+    const text = (v) => short(v, 3).replace("Infinity", "∞"), says = (key, words, dy, cls) => add(`kept ${key}`, "text", { class: cls, x: x + w / 2, y: y + tall + dy * fs, ...middle }, words);
+    says("m says", text(m), 1.1, "fac-t-small fac-t-name");
+    if (rises && wide(`was ${text(old)}`, 0.87 * fs) < w + 1.7 * fs) says("was", `was ${text(old)}`, 2.3, "fac-t-soft");
+    if (place > 0 && !end && line >= DONE.m && right.m[place] === right.m[place - 1]) says("stays", "stays", 2.3, "fac-t-small");
   }
 
   /** ℓ or O as a stack, a segment a tile; the outline is its height before this tile, which shrank by α. */
@@ -274,13 +291,13 @@ function stepperPicture(model, data, now, says) {
     const last_ = end ? nTiles - 1 : line >= DONE[what] ? place : place - 1, fresh = !end && last_ === place && place >= 0;
     const value = (run, i) => (i < 0 ? 0 : what === "l" ? run.l[i] : run.o[i][column]);
     const by = (run) => (place > 0 && !end && line >= DONE.alpha ? run.by[what][place] : 1), alpha = by(right), summing = what === "l" && line === DONE.p && !slip, shrinks = alpha < 1 && !fresh && !summing; // the new part is laid on what is left
-    const sums = what === "l" ? "sum of p" : "sum of p · V", title = fits(what === "o" && data.columns > 1 ? [`O, column ${column}`, `O, col. ${column}`] : two ? [name] : [`${name} = ${sums}`, name], w + (two ? 0.4 : 2.5) * fs, fs);
+    const sums = what === "l" ? "sum of p" : "sum of p · V", title = fits(what === "o" && data.columns > 1 ? [`O, column ${column}`, `O, col. ${column}`] : [name], w + 0.4 * fs, fs);
     heading(add, what, title, { x, y, fs });
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
     axis(add, what, x, base, tall, scale, fs);
     const says = (key, text, dy, cls = "fac-t-small fac-t-name", at = x + w / 2) => add(`${what} ${key}`, "text", { class: cls, x: at, y: floor + dy * fs, ...middle }, text);
     const change = shrinks && !slip ? shrunk(value(right, last_), alpha) : "", tight = wide(change, 0.87 * fs) > w; // then in two lines
-    if (!slip && !tight && !title.includes("=")) says("means", sums, 2.3, "fac-t-soft");
+    if (!slip && !tight) says("means", sums, 2.3, "fac-t-soft");
     if (summing) { // what comes on top of it
       const from = base - value(right, last_) * alpha * scale.unit, more = right.added.l[place], size = more * scale.unit;
       weights(add, "next", { right, place, tile: sequence[place], x, w, from, scale });
@@ -316,7 +333,7 @@ function stepperPicture(model, data, now, says) {
       const before = value(right, place - 1) * scale.unit, shown = fresh ? before : before * alpha, size = Math.abs(shown), gone = Math.abs(before) - Math.abs(before * alpha), up = before >= 0;
       const on = shrinks && !slip && gone > 2 * fs && Math.abs(before) > 3.2 * fs; // what goes has room for its words
       if (shrinks && gone > 1) add(`${what} gone`, "path", { class: "fac-step-gone-part", d: hatching(x, up ? base - Math.abs(before) : base + size, half, gone, 7) });
-      if (on) chip(add, `${what} shrinks`, `× ${short(alpha, 4)}`, x + half / 2, up ? base - Math.abs(before) + fs : base + size + gone - fs, fs);
+      if (on) chip(add, `${what} shrinks`, `× ${short(alpha, wide("× 0.1353", 0.87 * fs) > w ? 3 : 4)}`, x + half / 2, up ? base - Math.abs(before) + fs : base + size + gone - fs, fs);
       add(`${what} ghost`, "rect", { class: "fac-step-ghost", x, y: Math.max(y - 0.6 * fs, shown >= 0 ? base - size : base), width: half, height: Math.min(size, tall) });
       if (!on) add(`${what} alpha`, "text", { class: "fac-t-small fac-t-name", x: x + w, y: y - 0.2 * fs, "text-anchor": "end" }, `× ${short(alpha, 4)}`);
     }
