@@ -128,8 +128,9 @@ STREAM_MISTAKES = table(
      "l_sum adds up all piles, but O is overwritten in each: o = alpha * o + p @ v.",
      "forget_o"),
     ("a pile without keys gives NaN",
-     "in a fully masked pile every score is -inf, and -inf - (-inf) is NaN. As long as no key was "
-     "seen, subtract 0 instead of m_new.",
+     "in a fully masked pile every score is -inf. As long as no key was seen, so is m_new, and "
+     "-inf - (-inf) is NaN: subtract 0 instead. Or pass such a pile over and go on to the next "
+     "(continue): where the walk ends with it, 0 / 0 is left.",
      "no_guard"),
     ("divided after every pile",
      "O is divided by l_sum inside the loop: it is an average then, and l_sum still a sum. Divide "

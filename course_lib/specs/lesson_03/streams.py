@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.attention.online_softmax import finite_max
-from course_lib.attention.slips import MOST_SCORES
+from course_lib.attention.slips import LOW_NUMBERS, MOST_SCORES
 from course_lib.judging.cases import FALL, FAR_BELOW, FARTHEST, FARTHEST_NAME, MANY
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
@@ -339,6 +339,13 @@ def _filled(piles: Piles, values: Piles, fill: float) -> np.ndarray:
     return together([np.where(np.isneginf(s), fill, s) for s in piles], values)
 
 
+def _masked_below(piles: Piles, values: Piles, low: float) -> np.ndarray:
+    """Return the average of what is above -low."""
+    seen = [np.where(s > -low, s, -np.inf) for s in piles]
+    none = np.isneginf(np.concatenate(seen)).all()
+    return np.full_like(values[0][0], np.nan) if none else together(seen, values)
+
+
 def _zero_after_no_keys(piles: Piles, values: Piles) -> np.ndarray:
     """Return what comes out if m is 0, and not -inf, after piles without keys at the front."""
     no_keys = bool(np.isneginf(piles[0]).all())
@@ -417,6 +424,11 @@ def _average_cases(rng: Generator) -> list[Case]:
         # last: to tell a mistake from others on thousands of piles takes long
         Case(_SINGLE_NAME, (_SINGLE, np.split(rng.uniform(10, 90, (2 * MANY, 3)), 2 * MANY))),
         *[Case(name, _many(rng, *how), counted=True) for name, how in _MANY.items()],
+        # who takes what is below such a number for masked leaves out one of the two
+        *[
+            Case(f"scores near {-low:g}", ([np.array([0.5, -0.5]) - low], [np.eye(2)]))
+            for _, low in LOW_NUMBERS[:5]
+        ],
     ]
 
 
@@ -431,8 +443,12 @@ _AVERAGE_MISTAKES = Mistake.table(
      _ended_at_no_keys),
     ("a pile without keys gives NaN",
      "the first pile may have no key, and so may the second: as long as no key was seen, subtract "
-     "0 instead of m_new.",
+     "0 instead of m_new, and go on.",
      _guarded_at_the_first),
+    ("a low score counts as masked",
+     "scores below some number are taken for masked. Only -inf is: where all scores are low, the "
+     "largest of them has the largest weight.",
+     *(partial(_masked_below, low=low) for _, low in LOW_NUMBERS)),
     *((name, says, partial(_averaging, slip)) for name, says, slip in STREAM_MISTAKES),
     ("masked keys count as score 0",
      "a score of -inf has weight 0, and exp(0) is 1: leave -inf as it is.",
