@@ -28,6 +28,7 @@ from course_lib.judging.misconceptions import (
     NO_MAXIMUM_SLIPS,
     NOT_THE_MAXIMUM,
     NOT_THE_MAXIMUM_SLIPS,
+    ONLY_RISES,
     SAYS,
     STARTS_LOW,
     STARTS_LOW_SLIPS,
@@ -99,6 +100,11 @@ STREAM_MISTAKES = table(
      "m starts at a large negative number. Where all scores lie below it, every exponential "
      "vanishes. Start at -inf.",
      *STARTS_LOW_SLIPS),
+    (ONLY_RISES, SAYS[ONLY_RISES].replace("tile", "pile"), "only_rises"),
+    ("a maximum of 0 counts as none",
+     "where the maximum so far is exactly 0, all that came before is lost. `if m` is False for 0 "
+     "as well as for None: start at -inf, and ask for nothing.",
+     "zero_is_none"),
     ("m forgets the earlier piles",
      "m_new is the maximum of the newest pile only. When the scores fall, alpha becomes very large "
      "and overflows: m_new = max(m, maximum of the pile).",

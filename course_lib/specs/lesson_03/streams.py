@@ -301,6 +301,9 @@ _DENOMINATOR_MISTAKES = Mistake.table(
      _other_sum(lambda piles, m: np.inf)),
     *((name, says, partial(_with_right_m, slip=slip))
       for name, says, slip in STREAM_MISTAKES if name == NOT_THE_MAXIMUM),
+    *((name, f"m is right, and l_sum is measured against something else. {says}",
+       lambda piles, slip=slip: (_denominator(piles)[0], _denominator_walk(piles, slip)[1]))
+      for name, says, slip in STREAM_MISTAKES if name == NOT_THE_MAXIMUM),
     ("the minimum is taken",
      "every exponential would be 1 or more, and overflow: take the maximum.", _smallest),
     ("the mean of a pile, not its sum",

@@ -302,6 +302,15 @@ def _moved_wrongly(a: Any, b: Any, *, block_k: int, of_a: bool, of_b: bool, **_:
     return total
 
 
+def _in_half_each_step(a: Any, b: Any, *, block_k: int, **_: int) -> np.ndarray:
+    """Return a product whose accumulator is rounded to the type of the inputs, if that is half."""
+    total = np.zeros((len(a), b.shape[1]), np.float32)
+    for start in range(0, len(b), block_k):
+        total += _product(a[:, start : start + block_k], b[start : start + block_k])
+        total = draw.tensor(total).to(a.dtype).float().numpy()
+    return total
+
+
 def _first_tiles(a: Any, b: Any, *, axis: int, **sizes: int) -> np.ndarray:
     """Return the product with nothing stored but the first rows (``axis`` 0), or columns."""
     product = _product(a, b)
@@ -361,6 +370,10 @@ _PRODUCT_MISTAKES = Mistake.table(
       for still, reads in (("a", (_again_and_again, _all_of_k)),
                            ("b", (_all_of_k, _again_and_again)))),
     *_stride_mistakes(_product),
+    ("the accumulator is kept in half precision",
+     "It is rounded to the inputs' half precision in every step: keep it in float32, as long as "
+     "the loop runs.",
+     _in_half_each_step),
     ("every program works on the first columns",
      "The columns do not depend on tl.program_id(1), so that nothing is stored in the others.",
      partial(_first_tiles, axis=1)),
