@@ -185,7 +185,7 @@ MOST_SCORES = (10.0, 20.0, 30.0, 50.0, 60.0, 80.0, 88.0, 700.0)
 LEAST_WEIGHTS = (*(10.0**-n for n in (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 30)),
                  *(math.exp(-n) for n in (8, 10, 15, 20, 25, 30, 40, 50, 80, 100)))  # fmt: skip
 SMALL_RISES = (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
-FAR_BELOW = (10.0, 12.0, 15.0, 20.0, 30.0, 50.0, 80.0, 100.0)
+FAR_BELOW = (10.0, 20.0, 30.0, 50.0, 80.0, 100.0)
 ADDED_IN_LOG = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 _RIGHT = Slip()
 # O is divided as it grows, and m is the logarithm of the sum of all weights so far: no sum is kept

@@ -15,7 +15,7 @@ from numpy.random import Generator
 from course_lib.judging import cases, faults, magnitudes, sizes
 from course_lib.judging.attention_judge import attention_truth, output_only
 from course_lib.judging.finding import Finding
-from course_lib.judging.judges import array_finding, hidden_finding
+from course_lib.judging.judges import array_finding, hidden_finding, tells_what_is_cut_off
 from course_lib.judging.misconceptions import (
     BASES,
     BOUNDED,
@@ -142,6 +142,13 @@ def _reading_k(change: Callable[[np.ndarray], np.ndarray]) -> Callable[..., np.n
     return lambda q, k, v: _three_lines()(q, change(as_float64(k)), v)
 
 
+def _cut_off(case: Case, least: float) -> Iterator[Any]:
+    q, k, v = map(as_float64, case.args)
+    s = q @ k.T / q.shape[-1] ** 0.5
+    e = np.exp(np.maximum(s - _OF_A_ROW["top"](s), least))
+    yield (e / _OF_A_ROW["total"](e) @ v,)
+
+
 def _all_in_single(q: Any, k: Any, v: Any) -> np.ndarray:
     """Return the three lines in float32, whatever the inputs are."""
     with np.errstate(over="ignore"):
@@ -238,7 +245,7 @@ IN_NUMPY = Exercise.of(
     cases=_numpy_cases,
     truth=attention_truth,
     answer=output_only,
-    judge=_judge_numpy,
+    judge=tells_what_is_cut_off(_judge_numpy, _cut_off),
     without_torch=True,
     mistakes=(
         *_ROW_MISTAKES,

@@ -5,8 +5,7 @@ Longer than 400 lines because two exercises share their piles and most of their 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -14,11 +13,11 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.attention.online_softmax import finite_max
-from course_lib.attention.slips import LOW_NUMBERS, MOST_SCORES
+from course_lib.attention.slips import LOW_NUMBERS
 from course_lib.judging.cases import FALL, FAR_BELOW, FARTHEST, FARTHEST_NAME, MANY
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
-from course_lib.judging.judges import Judge, within
+from course_lib.judging.judges import Judge, tells_what_is_cut_off, within
 from course_lib.judging.misconceptions import (
     ALPHA_IS_1,
     NOT_THE_MAXIMUM,
@@ -73,40 +72,17 @@ def _looped(
     return float(m), float(l_sum), o / np.float64(l_sum)
 
 
-# differences from the maximum that somebody takes for all below, and whether alpha's is one
-_LEAST = [(-x, too) for x in (*MOST_SCORES, 15.0, 25.0, 40.0, 100.0) for too in (False, True)]
-
-
-def _tells_what_is_cut_off(judge: Judge) -> Judge:
-    """Return a judge that tells a loop in which no difference is below some number.
-
-    What that adds is too little for a known mistake, which has to show in three digits.
-    """
-
-    def judged(case: Case, observed: Observed, expected: Any) -> Finding | None:
-        finding = judge(case, observed, expected)
-        if finding is None or finding.property != "the values":
-            return finding
-        piles, *rest = case.args
-        values = rest[0] if rest else _no_values(piles)
-        for least, in_alpha in _LEAST:
-            lowest = least if in_alpha else -np.inf
-            m, l_sum, o = _looped(
-                piles,
-                values,
-                alpha=lambda m, base, *_, lowest=lowest: np.exp(max(m - base, lowest)),
-                weights=lambda s, base, _, least=least: np.exp(np.maximum(s - base, least)),
-            )
-            if judge(case, observed, o if rest else (m, l_sum)) is None:
-                says = (
-                    f"{finding.says} It is what comes out if a score {-least:g} and more below the "
-                    f"maximum counts as one {-least:g} below. exp makes small numbers by itself: "
-                    "cut no difference off."
-                )
-                return replace(finding, property="cuts no difference off", says=says)
-        return finding
-
-    return judged
+def _cut_off(case: Case, least: float) -> Iterator[Any]:
+    """Yield what comes of a loop in which no difference is below a number, alpha's or not."""
+    piles, *rest = case.args
+    for lowest in (-np.inf, least):
+        m, l_sum, o = _looped(
+            piles,
+            rest[0] if rest else _no_values(piles),
+            alpha=lambda m, base, *_, lowest=lowest: np.exp(max(m - base, lowest)),
+            weights=lambda s, base, _: np.exp(np.maximum(s - base, least)),
+        )
+        yield o if rest else (m, l_sum)
 
 
 # of loops that are written in other ways: how to make them with `_looped`
@@ -301,7 +277,7 @@ _DENOMINATOR_MISTAKES = Mistake.table(
      _other_sum(lambda piles, m: np.inf)),
     *((name, says, partial(_with_right_m, slip=slip))
       for name, says, slip in STREAM_MISTAKES if name == NOT_THE_MAXIMUM),
-    *((name, f"m is right, and l_sum is measured against something else. {says}",
+    *((name, f"m is right, and l_sum is not measured against it: {says[0].lower()}{says[1:]}",
        lambda piles, slip=slip: (_denominator(piles)[0], _denominator_walk(piles, slip)[1]))
       for name, says, slip in STREAM_MISTAKES if name == NOT_THE_MAXIMUM),
     ("the minimum is taken",
@@ -331,7 +307,7 @@ STREAM_DENOMINATOR = Exercise.of(
     "3.2",
     cases=_denominator_cases,
     truth=_denominator,
-    judge=_pile_by_pile(_tells_what_is_cut_off(_judge_denominator)),
+    judge=_pile_by_pile(tells_what_is_cut_off(_judge_denominator, _cut_off)),
     run=_run_piles,
     without_torch=True,
     mistakes=_DENOMINATOR_MISTAKES,
@@ -340,6 +316,10 @@ STREAM_DENOMINATOR = Exercise.of(
 
 def _filled(piles: Piles, values: Piles, fill: float) -> np.ndarray:
     return together([np.where(np.isneginf(s), fill, s) for s in piles], values)
+
+
+# beyond them nobody tells masked scores from a maximum that starts there
+_TOLD_APART = [low for _, low in LOW_NUMBERS if low < 1e12]
 
 
 def _masked_below(piles: Piles, values: Piles, low: float) -> np.ndarray:
@@ -430,7 +410,7 @@ def _average_cases(rng: Generator) -> list[Case]:
         # who takes what is below such a number for masked leaves out one of the two
         *[
             Case(f"scores near {-low:g}", ([np.array([0.5, -0.5]) - low], [np.eye(2)]))
-            for _, low in LOW_NUMBERS[:5]
+            for low in _TOLD_APART
         ],
     ]
 
@@ -451,7 +431,7 @@ _AVERAGE_MISTAKES = Mistake.table(
     ("a low score counts as masked",
      "scores below some number are taken for masked. Only -inf is: where all scores are low, the "
      "largest of them has the largest weight.",
-     *(partial(_masked_below, low=low) for _, low in LOW_NUMBERS)),
+     *(partial(_masked_below, low=low) for low in _TOLD_APART)),
     *((name, says, partial(_averaging, slip)) for name, says, slip in STREAM_MISTAKES),
     ("masked keys count as score 0",
      "a score of -inf has weight 0, and exp(0) is 1: leave -inf as it is.",
@@ -489,7 +469,7 @@ STREAM_AVERAGE = Exercise.of(
     "3.3",
     cases=_average_cases,
     truth=together,
-    judge=_pile_by_pile(_tells_what_is_cut_off(_judge_average)),
+    judge=_pile_by_pile(tells_what_is_cut_off(_judge_average, _cut_off)),
     run=_run_piles,
     without_torch=True,
     mistakes=_AVERAGE_MISTAKES,

@@ -302,12 +302,15 @@ def _moved_wrongly(a: Any, b: Any, *, block_k: int, of_a: bool, of_b: bool, **_:
     return total
 
 
-def _in_half_each_step(a: Any, b: Any, *, block_k: int, **_: int) -> np.ndarray:
-    """Return a product whose accumulator is rounded to the type of the inputs, if that is half."""
-    total = np.zeros((len(a), b.shape[1]), np.float32)
+def _in_half_each_step(a: Any, b: Any, *, block_k: int, **_: int) -> Any:
+    """Return a product whose accumulator is rounded to the type of the inputs, if that is half.
+
+    It adds up in float32, as a kernel does: what lies half-way is rounded to the same side.
+    """
+    total = a.float().new_zeros(len(a), b.shape[1])
     for start in range(0, len(b), block_k):
-        total += _product(a[:, start : start + block_k], b[start : start + block_k])
-        total = draw.tensor(total).to(a.dtype).float().numpy()
+        step = a[:, start : start + block_k].float() @ b[start : start + block_k].float()
+        total = (total + step).to(a.dtype).float()
     return total
 
 
