@@ -149,11 +149,11 @@ def _cut_off(case: Case, least: float) -> Iterator[Any]:
     yield (e / _OF_A_ROW["total"](e) @ v,)
 
 
-def _all_in_single(q: Any, k: Any, v: Any) -> np.ndarray:
-    """Return the three lines in float32, whatever the inputs are."""
+def _in_single(q: Any, k: Any, v: Any, *, root: type) -> np.ndarray:
+    """Return the three lines of inputs in float32; scores have the type of d's ``root``."""
     with np.errstate(over="ignore"):
         q, k, v = (np.asarray(x).astype(np.float32) for x in (q, k, v))
-    s = q @ k.T / np.float32(q.shape[-1] ** 0.5)
+    s = q @ k.T / root(q.shape[-1] ** 0.5)
     e = np.exp(s - s.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True) @ v
 
@@ -249,12 +249,12 @@ IN_NUMPY = Exercise.of(
     without_torch=True,
     mistakes=(
         *_ROW_MISTAKES,
-        Mistake(
-            "single precision",
-            "numbers of float64 are made float32: that has seven digits, and nothing is larger "
-            "than 3.4e38. Compute in the precision of the inputs.",
-            _all_in_single,
-        ),
+        *Mistake.table(
+            ("single precision",
+             "numbers of float64 are made float32: that has seven digits, and nothing is larger "
+             "than 3.4e38. Compute in the precision of the inputs.",
+             partial(_in_single, root=np.float32), partial(_in_single, root=np.float64)),
+        ),  # fmt: skip
         # each twice: dividing by np.sqrt(d) makes float32 scores float64, dividing by math.sqrt(d)
         # does not, and exp overflows elsewhere
         *(
