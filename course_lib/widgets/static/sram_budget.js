@@ -160,7 +160,7 @@ function render({ model, el }) {
     });
     // Its words stand left of its stem; where no GPU has so much, right of it or over the line.
     const size_ = (text) => wide(text, 0.87 * fs), last = walls.map(({ limit }) => px(limit)).filter((x) => x < here[0] - 4).at(-1) ?? 0, forms = [over_ ? "you would be here" : "you are here", "here"];
-    const behind = over_ && forms.find((text) => size_(text) + fs < px(room) - here[0]), says = (behind !== "here" && behind) || forms.find((text) => size_(text) + (over_ ? 4.5 : 1.2) * fs < here[0] - last), left = says && says !== behind;
+    const behind = over_ && forms.find((text) => size_(text) + fs < px(room) - here[0]), says = (behind !== "here" && behind) || forms.find((text) => size_(text) + (over_ ? 2.4 : 1.2) * fs < here[0] - last), left = says && says !== behind;
     const place = over_ && left ? { x: Math.min(here[0] + 0.4 * fs, px(room)), y: here[1] - 0.8 * fs } : { x: here[0] + (left ? -0.6 : 0.6) * fs, y: base - 0.4 * fs };
     add("here stem", "path", { class: "fac-sram-read", d: `M${here[0]} ${base}V${here[1].toFixed(2)}` });
     add("here", "circle", { class: `fac-sram-here${over_ ? " fac-sram-not" : ""}`, cx: here[0], cy: here[1], r: 0.42 * fs });
