@@ -269,9 +269,10 @@ function render({ model, el }) {
    * launches take longer than any row can show, they lie below the areas, with the time of the bytes in them.
    */
   function drawRows(shape, values, paces, alike) {
-    const z = grown(), line = 16 * z, letter_ = 7 * z, whole = width(), narrow = whole < 600 * z, beside = Math.round((narrow ? 112 : 170) * z), column = whole - beside, pad = 32 * z;
+    const z = grown(), line = 16 * z, letter_ = 7 * z, whole = width(), narrow = whole < 600 * z, beside = Math.round((narrow ? 112 : 170) * z), column = whole - beside, pad = 38 * z;
     const rows = lanes.map((l, i) => ({ l, pace: paces[i] })).filter((_, i) => !alike || i !== 1), many = rows.length + shown.extras.length, waits = rows.some(({ pace }) => pace.limit === "overhead");
-    const told = (seconds) => (!waits && seconds < 1e-4 && seconds >= 1e-5 ? `${short(1000 * seconds, 3)} ms` : milliseconds(1000 * seconds)); // in the unit of those beside it
+    const longest_ = Math.max(...paces.map((pace) => pace[pace.limit])), unit = longest_ >= 1 ? [1, "s"] : longest_ >= 1e-4 ? [1e-3, "ms"] : longest_ >= 1e-7 ? [1e-6, "µs"] : [1e-9, "ns"]; // one for all that lies on the axis
+    const told = (seconds) => (waits ? milliseconds(1000 * seconds) : `${seconds >= 0.1 * unit[0] ? (seconds / unit[0]).toPrecision(3) : short(seconds / unit[0], 3)} ${unit[1]}`);
     const chip = data.gpus[get("gpu")], perUnit = (at) => (get("layers") * at.N_q * values.H * values.b) / (chip.hbm_gb_per_s * 1e9); // seconds of a number's width
     const row = (l, at) => placed(areas(l.model, at)), arithmetic = paces[0].arithmetic / perUnit(values);
     // The scale holds from one power of two to the next: between them S itself grows. It is such that the longest N fits.
@@ -301,12 +302,12 @@ function render({ model, el }) {
     }
     /** The words behind a row, where it has room for them. */
     function beyond(l, from) {
-      const left = from + 9, free = column - left;
-      renew(l.end, { style: `left:${beside + left}px;max-width:${Math.min(free, 330 * z)}px` });
+      const left = (l === handled ? Math.max(from, corner) : from) + 9, free = column - left;
+      renew(l.end, { style: `left:${beside + left}px;max-width:${Math.min(free, 420 * z)}px` });
       l.end.classList.toggle("fac-tight", free < 84 * z);
     }
     function launches(add, l, pace) {
-      const count = get("layers") * l.model.launches, segments = count < 64 ? count : 1, long = column - (narrow ? 140 : 180) * z, w = (pace.overhead / most) * long, y = hangs + (hung ? 18 : 22) * z, t = Math.max(12 * z, Math.min(44 * z, high - y - 16 * z));
+      const count = get("layers") * l.model.launches, segments = count < 64 ? count : 1, long = column - (narrow ? 140 : 180) * z, w = (pace.overhead / most) * long, y = hangs + (hung ? 18 : 21) * z, t = Math.max(11 * z, Math.min(44 * z, high - y - 16 * z));
       for (let k = 0; k < segments; k += 1) add(`launch ${k}`, "rect", { class: "fac-clock-other fac-launch", x: 1 + (k * w) / segments, y, width: w / segments, height: t });
       add("bytes", "rect", { class: "fac-in-launch", x: 1, y: y + t / 4, width: (pace.traffic / most) * long, height: t / 2 });
       add("says", "text", { class: `fac-launch-says${pace.limit === "overhead" ? " fac-clock-longest" : ""}`, x: Math.max(w, (pace.traffic / most) * long) + 8, y: y + t / 2 + 5 * z }, `${count} launch${count > 1 ? "es" : ""}: ${told(pace.overhead)}`);
@@ -348,8 +349,9 @@ function render({ model, el }) {
       rect.facDrawn = key;
       renew(rect, { x: px(at.x), y: 0, width: w, height: corner, "stroke-width": w < 4 || many === 2 ? 0 : 0.5 }); // no seam through a name
       if (two) says.replaceChildren(...how.map((text, k) => s("tspan", { x: px(at.x) + w / 2, dy: k ? "1.1em" : "-0.45em" }, text)));
-      else write(says, named ? how.join(" ") : many ? score : [...new Set(l.trips.map((trip) => trip.score))].filter(Boolean).join(", "));
-      const size = named || !shows ? "" : `font-size:${two ? 12 * z : many ? Math.min(13 * z, (many * w) / (0.7 * score.length)) : 11 * z}px;`, below = !many && shows;
+      else write(says, named ? how.join(" ") : !score ? "" : many ? score : [...new Set(l.trips.map((trip) => trip.score))].filter(Boolean).join(", "));
+      const long = named ? how.join(" ") : how.reduce((a, text) => (text.length > a.length ? text : a)), most_ = w / (0.6 * long.length);
+      const size = !shows || (named && most_ > 14 * z) ? "" : `font-size:${named || two ? Math.min(12 * z, most_) : many ? Math.min(13 * z, (many * w) / (0.7 * score.length)) : 11 * z}px;`, below = !many && shows;
       renew(says, { visibility: shows ? "visible" : "hidden", style: `${size}stroke-width:${named ? 9 : 5}px${below ? ";fill:var(--fac-ink);stroke:none;text-anchor:start" : ""}`, x: below ? (l === handled ? corner + 3 : 0) : px(at.x) + (many < 2 ? w / 2 : 0), y: below ? corner + 0.8 * line : corner / 2 + 5 });
     }
     // The handle is on S's corner, or below it where it would hide S; its words are beside it, below the row.
@@ -382,13 +384,13 @@ function render({ model, el }) {
       clocked((add) => {
         const facts = [`A box: a launch, ${told(data.launch_s)}. Filled: its bytes, at ${chip.hbm_gb_per_s} GB/s.`, `The arithmetic takes ${told(least)}, at ${chip.tflops_half} TFLOP/s (${gpu_}).`];
         if (waits) return facts.flatMap((text) => wrapped(text, Math.floor(whole / (0.52 * size)))).forEach((text, i) => add(`wait ${i}`, "text", { class: "fac-clock-says", x: 0, y: (1 + 1.35 * i) * size }, text));
-        const far = Math.max(lineAt, ...rows.map(({ l }) => px(extent(row(l, values))))), lasts = far / second, unit = lasts >= 1 ? [1, "s"] : lasts >= 1e-3 ? [1e-3, "ms"] : lasts >= 1e-6 ? [1e-6, "µs"] : [1e-9, "ns"];
-        const step = [1, 2, 5, 10, 20, 50, 100, 200, 500].find((n) => lasts / unit[0] / n <= 5), ticks = Math.ceil(lasts / unit[0] / step), to = Math.min(column - 2, ticks * step * unit[0] * second);
+        const far = Math.max(lineAt, ...rows.map(({ l }) => px(extent(row(l, values))))), lasts = far / second;
+        const step = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500].find((n) => lasts / unit[0] / n <= 5), ticks = Math.ceil(lasts / unit[0] / step), to = Math.min(column - 2, ticks * step * unit[0] * second);
         add("axis", "path", { class: "fac-axis-line", d: `M${beside} 2H${beside + to}` });
         for (let k = 0; k <= ticks && k * step * unit[0] * second <= to + 1; k += 1) {
           const x = beside + k * step * unit[0] * second;
           add(`tick ${k}`, "path", { class: "fac-axis-line", d: `M${x} 2v5` });
-          add(`tick says ${k}`, "text", { class: "fac-clock-says", "text-anchor": "middle", x, y: 7 + size }, `${k * step}${k ? "" : ` ${unit[1]}`}`);
+          add(`tick says ${k}`, "text", { class: "fac-clock-says", "text-anchor": "middle", x, y: 7 + size }, `${short(k * step, 3)}${k ? "" : ` ${unit[1]}`}`);
         }
         const titled = `time of these bytes at ${chip.hbm_gb_per_s} GB/s (${gpu_})`, behind = !narrow && to + 20 + wide(titled, size) < column;
         add("title", "text", { class: "fac-clock-says", x: behind ? beside + to + 14 : 0, y: behind ? 7 + size : (narrow ? 4.8 : 3.3) * size }, titled);
