@@ -333,7 +333,6 @@ def test_what_is_outside_says_how_much_of_it_and_what_the_limit_costs(mount, wid
     block = page.locator(".fac-sram-spill").bounding_box()
     assert wall["height"] > block["height"], "one wall goes through"
     assert wall["x"] + wall["width"] / 2 == pytest.approx(block["x"] + 1, abs=2)
-    best = budget.rereads(budget.largest_tile("B200"))
     assert f"would be read {budget.rereads()} times" in page.text_content(".fac-stage")
     assert "line: the fewest reads in so" in page.text_content(".fac-stage"), "the key stays"
     assert page.locator(".fac-sram-here.fac-sram-not").count() == 1, "a hollow dot: not possible"
