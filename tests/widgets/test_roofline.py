@@ -407,8 +407,7 @@ def test_the_paradox_is_resolved_in_a_line_from_the_record(mount, width):
         for moved, tflops, _ in rates.values()
     )
     assert page.inner_text(".fac-roof-why") == (
-        f"Neither waits for HBM: its bytes take {fast:.2g} % of the fastest’s time, "
-        f"{slow:.2g} % of the plainest’s time. "
+        f"Neither waits for HBM: its bytes take {fast:.2g} and {slow:.2g} % of the time. "
         f"On the chip the fastest loads {188 / 63.8:.2g} × less."
     )
     if width == 1280:

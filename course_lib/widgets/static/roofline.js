@@ -324,8 +324,8 @@ function render({ model, el }) {
       : marks.length ? `${marks.length > 1 ? (alone ? `Below ${roofs[0]} roof` : "Each below its roof") : `Below ${roofs[0]} roof`}: ${shares}.`
       : `To stay busy ${one} needs ${short(ridge, 3)} FLOP for each byte: naive has ${count(points[1].x)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`);
     // Fewer bytes, and slower: what the bytes of HBM take is not what either waits for
-    const took = (m) => `${short((100 * gb(m.intensity) * m.tflops * 1e12) / chip.hbm_gb_per_s / flops(), 2)} % of ${first(m)}’s time`, free = crossed && [fast, slow].every((m) => m.intensity > 2 * ridge && m.tflops < chip.tflops_half);
-    write(why, free ? `Neither waits for HBM: its bytes take ${took(fast)}, ${took(slow)}. On the chip ${first(fast)} loads ${short(fast.loads / slow.loads, 2)} × less.` : "");
+    const took = (m) => `${short((100 * gb(m.intensity) * m.tflops * 1e12) / chip.hbm_gb_per_s / flops(), 2)}`, free = crossed && [fast, slow].every((m) => m.intensity > 2 * ridge && m.tflops < chip.tflops_half);
+    write(why, free ? `Neither waits for HBM: its bytes take ${took(fast)} and ${took(slow)} % of the time. On the chip ${first(fast)} loads ${short(fast.loads / slow.loads, 2)} × less.` : "");
     why.hidden = !free;
     const least = points[LEAST]?.x, under = marks.filter((m) => view === VIEWS.kernels && m.intensity > least).map((m) => `${capital(first(m))}: ${short(gb(m.intensity), 3)} GB were counted, less than one pass over Q, K, V and O (${short(gb(least), 3)} GB), hence over ${count(least)} FLOP/byte. `);
     write(note, under.join("") + (elsewhere.length ? `◆ Measured at ${[...new Set(elsewhere.map((m) => `N = ${m.n}${m.gpu === get("gpu") ? "" : ` on ${m.gpu}`}`))].join(", ")}${marks.length ? " too" : ""}: move there.` : ""));
