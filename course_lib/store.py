@@ -2,6 +2,7 @@
 
 A JSON file, ``course_progress.json``, in the folder that holds ``notebooks/`` (or, on Colab and
 elsewhere, in the current folder). ``COURSE_STORE`` names another file. Nothing leaves the machine.
+Where it cannot be written, what it would hold is kept in memory, and one sentence says so.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -19,6 +21,7 @@ from course_lib import lessons
 
 FILE_NAME = "course_progress.json"
 _EMPTY: dict[str, Any] = {"version": 1, "attempts": {}, "hints": {}, "predictions": {}, "kept": []}
+_unwritten: dict[Path, dict[str, Any]] = {}  # what could not be written so far, by file
 
 
 def path() -> Path:
@@ -35,11 +38,13 @@ def path() -> Path:
 def load() -> dict[str, Any]:
     """Return everything that is stored; a damaged file is put aside, never overwritten."""
     file = path()
+    if file in _unwritten:
+        return _unwritten[file]
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(data, dict):
             raise ValueError("the store is a JSON object")
-    except FileNotFoundError:
+    except OSError:
         data = {}
     except (ValueError, UnicodeDecodeError):
         file.replace(file.with_suffix(f".damaged-{_now().replace(':', '')}.json"))
@@ -129,7 +134,17 @@ def _edit() -> Iterator[dict[str, Any]]:
     with _locked(file):
         data = load()
         yield data
-        _write(file, data)
+        try:
+            _write(file, data)
+            _unwritten.pop(file, None)
+        except OSError as problem:  # a verdict is worth more than the note about it
+            if file not in _unwritten:
+                print(
+                    f"Your progress cannot be kept in {file} ({problem.strerror}): set "
+                    "COURSE_STORE in the environment to a file that can be written.",
+                    file=sys.stderr,
+                )
+            _unwritten[file] = data
 
 
 @contextlib.contextmanager
@@ -140,15 +155,18 @@ def _locked(file: Path) -> Iterator[None]:
     except ImportError:  # Windows: last writer wins, the file stays whole
         yield
         return
-    with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-    with open(file.with_suffix(".json.lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # `_edit` says that nothing can be written there
+            file.parent.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(open(file.with_suffix(".json.lock"), "w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def _write(file: Path, data: dict[str, Any]) -> None:
     """Write a temporary file and rename it, so that a crash leaves the old file whole."""
+    if file.exists():
+        file.open("r+").close()  # what may not be read or changed is not replaced either
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.name, suffix=".json.tmp")
     with os.fdopen(handle, "w", encoding="utf-8") as out:
         json.dump(data, out, indent=1, ensure_ascii=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,31 @@ def test_a_damaged_file_is_put_aside_not_overwritten(file):
     assert store.load()["attempts"] == {}
     (aside,) = file.parent.glob("*.damaged-*.json")
     assert aside.read_text() == "{ half a fi"
+
+
+@pytest.mark.parametrize("unusable", ["a folder", "in a file", "in no device"])
+def test_where_nothing_can_be_written_all_is_kept_for_now_and_said_once(
+    unusable, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "file").write_text("")
+    names = {"a folder": tmp_path, "in a file": tmp_path / "file" / "progress.json"}
+    name = names.get(unusable, Path("/proc/progress.json"))
+    monkeypatch.setenv("COURSE_STORE", str(name))
+    store.record_attempt("1.2", "passed")
+    assert [store.next_hint("1.3", 3) for _ in range(2)] == [0, 1]
+    (said,) = capsys.readouterr().err.splitlines()
+    assert f"cannot be kept in {name} (" in said
+    assert store.load()["attempts"]["1.2"]["passed"]
+
+
+def test_what_could_not_be_written_is_written_as_soon_as_it_can_be(tmp_path, monkeypatch):
+    folder = tmp_path / "folder"
+    folder.write_text("in the way")
+    monkeypatch.setenv("COURSE_STORE", str(folder / "progress.json"))
+    store.record_attempt("1.2", "passed")
+    folder.unlink()
+    store.record_attempt("1.3", "not passed")
+    assert json.loads((folder / "progress.json").read_text())["attempts"].keys() == {"1.2", "1.3"}
 
 
 def test_merging_an_export_loses_nothing(file):

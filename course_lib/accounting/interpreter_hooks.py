@@ -124,9 +124,9 @@ def _poison(ptrs: Any) -> Any:
     return interpreter.TensorHandle(data, scalar)
 
 
-_COMPARISONS = (
+_COMPARISONS = {
     np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, np.where
-)  # fmt: skip
+}  # fmt: skip
 
 
 def _watch(operation: Callable, observer: Observer) -> Callable:
@@ -138,9 +138,13 @@ def _watch(operation: Callable, observer: Observer) -> Callable:
 
     def operate(builder: Any, *operands: Any) -> Any:
         result = operation(builder, *operands)
-        *values, how = operands
-        if how in _COMPARISONS or _is_outer(result.data, values) or _hides_nothing(values, how):
-            observer.compare(np.shape(result.data))
+        shape, how = result.data.shape, operands[-1]
+        if how in _COMPARISONS:
+            observer.compare(shape)
+        elif len(shape) > 1:
+            tiles = [x.data for x in operands[:-1]]
+            if _is_outer(result.data, tiles) or _hides_nothing(tiles, how):
+                observer.compare(shape)
         return result
 
     return operate
@@ -149,26 +153,27 @@ def _watch(operation: Callable, observer: Observer) -> Callable:
 _LEAVES: dict[Any, int] = {np.add: 0, np.subtract: 0, np.multiply: 1}  # which leaves a number
 
 
-def _hides_nothing(operands: Sequence[Any], how: Any) -> bool:
+def _hides_nothing(tiles: Sequence[np.ndarray], how: Any) -> bool:
     """Return whether a row spread over a tile has 0 alone to add, or 1 to multiply.
 
     A column is not asked: it rescales each row's numbers, where no maximum rises by 1.
     """
-    return how in _LEAVES and any(
-        x.data.strides[-2] == 0 < x.data.strides[-1] and (x.data == _LEAVES[how]).all()
-        for x in operands
-        if x.data.ndim > 1
-    )
+    if (leaves := _LEAVES.get(how)) is None:
+        return False
+    for tile in tiles:
+        if tile.ndim > 1 and tile.strides[-2] == 0 < tile.strides[-1] and (tile == leaves).all():
+            return True
+    return False
 
 
-def _is_outer(result: np.ndarray, operands: Sequence[Any]) -> bool:
+def _is_outer(result: np.ndarray, tiles: Sequence[np.ndarray]) -> bool:
     """Return whether a tile was made of operands that each are the same along an axis.
 
     Not of masks, whose comparisons were counted.
     """
     if result.ndim < 2 or result.dtype == bool or sum(n > 1 for n in result.shape) < 2:
         return False
-    return all(_stands_still(operand.data) for operand in operands)
+    return all(map(_stands_still, tiles))
 
 
 def _stands_still(tile: np.ndarray) -> bool:
@@ -178,8 +183,9 @@ def _stands_still(tile: np.ndarray) -> bool:
 
 
 def _is_the_same_along(axis: int, tile: np.ndarray) -> bool:
-    first = tile.take([0], axis)
-    if (tile.take([-1], axis) != first).any():  # two slices say so, most often
+    at = (slice(None),) * axis
+    first = tile[(*at, slice(0, 1))]
+    if (tile[(*at, slice(-1, None))] != first).any():  # two slices say so, most often
         return False
     return bool((tile == first).all())
 

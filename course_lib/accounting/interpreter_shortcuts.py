@@ -29,6 +29,8 @@ import triton.language as tl
 from triton.language import random
 from triton.runtime import interpreter
 
+from course_lib.accounting.interpreter_recipes import remembered_access, remembering
+
 _SHAPES = (list, getattr(tl, "tuple", tuple))
 Array = np.ndarray
 _PHILOX_A, _PHILOX_B = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
@@ -63,7 +65,10 @@ def _shortcuts() -> list[Shortcut]:
         (interpreter, "_patch_builtin", _of_known_names),
         (interpreter, "_patch_attr", _called_at_once),
         (interpreter, "_get_np_dtype", _np_dtype),
-        (interpreter.TensorHandle, "__post_init__", _fits),
+        (interpreter.TensorHandle, "__init__", _handle),
+        (interpreter.InterpreterBuilder, "create_expand_dims", _expanded),
+        (semantic, "_load_legacy", remembered_access),
+        (semantic, "_store_legacy", remembered_access),
         (semantic, "binary_op_type_checking_impl", _unless_alike),
         (semantic, "broadcast_impl_value", lambda own: _unless_equal(own, tensor_shapes)),
         (tl.block_type, "__init__", lambda own: _block_type(own, tensor_shapes)),
@@ -131,6 +136,7 @@ def _called_at_once(own: Callable[..., Any]) -> Callable[..., Any]:
             options["_semantic"] = semantic
             return operation(*args, **options)
 
+        call = remembering(name, operation) or call
         call.__wrapped__ = operation  # type: ignore[attr-defined]  # whoever asks what it takes
         scope[0].set_attr(owner, name, call)
 
@@ -153,20 +159,31 @@ def _np_dtype(own: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return np_dtype
 
 
-def _fits(own: Callable[[Any], None]) -> Callable[[Any], None]:
+def _handle(own: Callable[..., None]) -> Callable[..., None]:
     """Return what asks whether a tile's numbers are too wide for its type: once for each pair."""
     fitting: set[tuple[Any, str]] = set()
 
-    def fits(handle: Any) -> None:
-        kind = handle.dtype
-        if type(kind) is tl.pointer_type:
+    def init(handle: Any, data: Any, dtype: Any, *attr: Any, **named: Any) -> None:
+        if attr or named or (data.dtype, dtype.name) not in fitting:
+            own(handle, data, dtype, *attr, **named)
+            fitting.add((data.dtype, dtype.name))
             return
-        pair = handle.data.dtype, kind.name
-        if pair not in fitting:
-            own(handle)
-            fitting.add(pair)
+        handle.data, handle.dtype, handle.attr = data, dtype, {}
 
-    return fits
+    return init
+
+
+def _expanded(own: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``create_expand_dims`` for one axis that is there, without NumPy's many questions."""
+
+    def expand(builder: Any, tile: Any, axis: int) -> Any:
+        data = tile.data
+        if type(data) is not np.ndarray or type(axis) is not int or not 0 <= axis <= data.ndim:
+            return own(builder, tile, axis)
+        shape = *data.shape[:axis], 1, *data.shape[axis:]
+        return interpreter.TensorHandle(data.reshape(shape), tile.dtype.scalar)
+
+    return expand
 
 
 def _unless_alike(check: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import copy
 from dataclasses import dataclass, field
@@ -174,9 +174,9 @@ class KernelLedger(Ledger):
         """Return the books as plain data, for another process; `from_plain` reads them."""
         return super().to_plain() | {
             "kind": "kernel",
-            "visits": list(self.visits),
+            "visits": _table(self.visits),
             "launches": [described(vars(launch)) for launch in self.launches],
-            "compared": [(program, shape, n) for (program, shape), n in self.compared.items()],
+            "compared": _table((*key, n) for key, n in self.compared.items()),
             "undefined": dict(self.undefined),
             "borrowed": dict(self.borrowed),
             "dots": list(self.dots.items()),
@@ -191,9 +191,9 @@ class KernelLedger(Ledger):
         """
         ledger = cls()
         ledger._take(data)
-        ledger.visits = [Visit(*visit) for visit in data["visits"]]
+        ledger.visits = [Visit(*visit) for visit in _rows(data["visits"])]
         ledger.launches = [Launch(**launch) for launch in data["launches"]]
-        for program, shape, times in data["compared"]:
+        for program, shape, times in _rows(data["compared"]):
             ledger.compared[program, shape] += times
         ledger.undefined.update(data["undefined"])
         ledger.borrowed.update(data["borrowed"])
@@ -442,6 +442,20 @@ def _eager_paused() -> AbstractContextManager[None]:
     """Pause any eager ledger: copying tensors to guard them is not the student's traffic."""
     eager = sys.modules.get("course_lib.accounting.eager_ledger")
     return eager.paused() if eager else nullcontext()
+
+
+def _table(rows: Iterable[tuple[Any, ...]]) -> dict[str, Any]:
+    """Return rows as what few things they name and an array of places: books are mostly rows."""
+    named: dict[Any, int] = {}
+    places = [[named.setdefault(x, len(named)) for x in row] for row in rows]
+    return {"named": list(named), "places": np.array(places, np.int64)}
+
+
+def _rows(table: Mapping[str, Any]) -> Iterator[list[Any]]:
+    """Yield the rows of a `_table`."""
+    named = table["named"]
+    for places in table["places"].tolist():
+        yield [named[i] for i in places]
 
 
 def _unmasked(ptrs: np.ndarray, mask: np.ndarray | None) -> np.ndarray:

@@ -72,6 +72,10 @@ class Encoder:
             return x
         if self._depth > MAX_DEPTH:
             raise BadFrame("the value is nested too deeply")
+        if (type(x) is int and -_MAX_INT < x < _MAX_INT) or (
+            type(x) is str and x.isascii() and len(x) <= MAX_TEXT
+        ):  # most of what is sent
+            return x
         if isinstance(x, str):  # NumPy's strings and bytes too, before its numbers
             return str(x)[:MAX_TEXT].encode("utf-8", "replace").decode()
         if isinstance(x, bytes | bytearray):
@@ -199,9 +203,9 @@ class Decoder:
     """
 
     kinds = {  # noqa: RUF012  (nobody changes it)
-        "l": "list", "t": "tuple", "d": "dict", "f": "float", "b": "bytes", "a": "array",
-        "n": "number", "T": "tensor", "y": "dtype", "p": "dataclass", "g": "generator",
-        "e": "error", "c": "callable", "x": "opaque",
+        "l": "_list", "t": "_tuple", "d": "_dict", "f": "_float", "b": "_bytes", "a": "_array",
+        "n": "_number", "T": "_tensor", "y": "_dtype", "p": "_dataclass", "g": "_generator",
+        "e": "_error", "c": "_callable", "x": "_opaque",
     }  # fmt: skip
     elements_left, nodes_left = MAX_ELEMENTS, MAX_NODES
     keeps_empty = False  # strides and offset of a tensor without elements: nobody judges them
@@ -216,34 +220,34 @@ class Decoder:
         self.nodes_left -= 1
         if self.nodes_left < 0:
             raise BadFrame("too many values")
-        if isinstance(data, str):
-            return _as_utf8(data)
-        if data is None or isinstance(data, bool):
+        of = type(data)  # JSON has no subclasses
+        if of is str:
+            return data if data.isascii() else _as_utf8(data)
+        if of is int:
+            return data if -_MAX_INT < data < _MAX_INT else self.large(data)
+        if data is None or of is bool:
             return data
-        if isinstance(data, int):
-            return self._int(data)
         self._depth += 1
         if self._depth > 2 * MAX_DEPTH:
             raise BadFrame("nested too deeply")
         kind, *rest = data
-        value = getattr(self, f"_{self.kinds[kind]}")(*rest)
+        value = getattr(self, self.kinds[kind])(*rest)
         self._depth -= 1
         return value
 
-    def _int(self, data: int) -> int:
-        if abs(data) >= _MAX_INT:
-            raise BadFrame("an integer of more than 63 bits")
-        return data
+    def large(self, number: int) -> int:
+        """Return an integer of more than 63 bits, if it may be one."""
+        raise BadFrame("an integer of more than 63 bits")
 
     def _list(self, items: list[Any]) -> list[Any]:
         return [self.value(item) for item in items]
 
     def _tuple(self, items: list[Any]) -> tuple[Any, ...]:
-        return tuple(self.value(item) for item in items)
+        return tuple([self.value(item) for item in items])
 
     def _dict(self, items: list[Any]) -> dict[Any, Any]:
         pairs = [(self.value(key), self.value(value)) for key, value in items]
-        if not all(isinstance(key, (*_KEYS, Opaque)) for key, _ in pairs):
+        if not all(type(key) is str or isinstance(key, (*_KEYS, Opaque)) for key, _ in pairs):
             raise BadFrame("a dict with strange keys")
         return dict(pairs)
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -296,6 +297,26 @@ def _translated(
 
 
 @cache
+def know_triton() -> str:
+    """Let Triton's cache tell it from another Triton by its files' sizes and dates; return that.
+
+    Triton hashes what they hold, half a gigabyte: 0.4 s in each process that compiles.
+    """
+    import triton
+    from triton.compiler import compiler
+    from triton.runtime import cache as triton_cache
+
+    home = Path(triton.__file__).parent
+    files = sorted([*home.rglob("*.py"), *home.glob("_C/*")])
+    facts = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    key = sha256(repr(facts).encode()).hexdigest()
+    for module in (triton_cache, compiler):  # where it stands depends on the version
+        if hasattr(module, "triton_key"):
+            module.triton_key = lambda: key
+    return key
+
+
+@cache
 def _watch_launches() -> SimpleNamespace:
     """Make every launch compile only, remember what compiled, stop before ptxas if too large.
 
@@ -308,6 +329,7 @@ def _watch_launches() -> SimpleNamespace:
 
     from course_lib.accounting.autotune import first_config
 
+    know_triton()
     watched = SimpleNamespace(kernels=[], current="", parameters=[], launch=None, source=None)
     make_ir = ASTSource.make_ir
     run_kernel, add_stages = JITFunction.run, CUDABackend.add_stages

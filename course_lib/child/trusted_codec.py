@@ -89,7 +89,7 @@ class _Encoder(Encoder):
 
 
 class _Decoder(Decoder):
-    kinds = Decoder.kinds | {"P": "any_dataclass", "D": "device"}
+    kinds = Decoder.kinds | {"P": "_any_dataclass", "D": "_device"}
     elements_left = nodes_left = sys.maxsize
     keeps_empty = True
 
@@ -105,8 +105,8 @@ class _Decoder(Decoder):
 
         return getattr(torch, name)
 
-    def _int(self, data: int) -> int:
-        return data
+    def large(self, number: int) -> int:
+        return number
 
     def _any_dataclass(self, module: str, name: str, fields: Any) -> Any:
         return getattr(import_module(module), name)(**self.value(fields))

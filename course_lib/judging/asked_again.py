@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.judging.as_meant import as_meant
 from course_lib.judging.finding import Finding, endless
 from course_lib.judging.hosts import Host, Ran
 from course_lib.judging.spec import Case, Exercise
@@ -67,10 +66,11 @@ def wrong_on_its_own(exercise: Exercise, host: Host, when: str) -> Case | None:
         return None
     case = _new_numbers(exercise)
     if exercise.kind == "kernel":
-        ran, answer = host.run(case), exercise.answer(exercise.truth(*case.args, **case.kwargs))
-        if ran.observed is None or _is_right(exercise, case, ran) is not False:
+        ran = host.run(case)
+        if ran.observed is None or ran.found:
             return None
-        return case if _is_near(as_meant(ran.observed.result, answer), answer) else None
+        finding, observed, expected = exercise.judged(case, ran.given, ran.observed)
+        return case if finding and _is_near(observed.result, exercise.answer(expected)) else None
     return case if _is_right(exercise, case, host.afresh(case)) is False else None
 
 
@@ -103,9 +103,7 @@ def _is_right(exercise: Exercise, case: Case, ran: Ran | None) -> bool | None:
     """Return whether an answer is right, None if there is none to judge."""
     if ran is None or ran.observed is None or ran.found:
         return None
-    expected = exercise.truth(*case.args, **case.kwargs)
-    result = as_meant(ran.observed.result, exercise.answer(expected))
-    return exercise.finding(ran.given, replace(ran.observed, result=result), expected) is None
+    return exercise.judged(case, ran.given, ran.observed)[0] is None
 
 
 def _is_near(result: Any, answer: Any) -> bool:
@@ -127,12 +125,10 @@ def _asked(exercise: Exercise, host: Host, case: Case, when: str) -> Finding | N
         kinds, text = (ran.failure.kinds, ran.failure.text) if ran.failure else (("Error",), "")
         text = text.partition(f"{kinds[0]}: ")[2] or text
         return _otherwise(when, f"it ends in {kinds[0]}: {text}" if text else kinds[0])
-    expected = exercise.truth(*case.args, **case.kwargs)
-    result = as_meant(ran.observed.result, exercise.answer(expected))
-    finding = exercise.finding(ran.given, replace(ran.observed, result=result), expected)
+    finding, observed, expected = exercise.judged(case, ran.given, ran.observed)
     if finding is None or (when == REWRITTEN and finding.numbers_right):  # only these are asked for
         return None
-    if when == REWRITTEN and _is_near(result, exercise.answer(expected)):
+    if when == REWRITTEN and _is_near(observed.result, exercise.answer(expected)):
         return replace(finding, says=f"your answer was right, but not {OTHERS}: {finding.says}")
     return replace(_otherwise(when, finding.says), where=finding.where)
 

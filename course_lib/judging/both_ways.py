@@ -35,22 +35,6 @@ def _no_circle(o: Any) -> None:
         )
 
 
-def _untouched(o: Any, before: Any) -> None:
-    """Raise RuntimeError if o is another than its copy, made before the way back."""
-    import torch
-
-    if not torch.equal(o.nan_to_num(), before.nan_to_num()):
-        raise RuntimeError(
-            "o is another after backward: it belongs to whoever called, who may need it again. "
-            "Write gradients into tensors of your own."
-        )
-
-
-def _copy(o: Any) -> tuple[Any, Any]:
-    """Return o and a copy of it; see `_untouched`. (That do stays is asked of every input.)"""
-    return o.detach(), o.detach().clone()
-
-
 _SMALL = 64  # numbers in the last input: such cases are gone through once more for each input
 
 
@@ -58,13 +42,36 @@ def _o_of(answer: Any) -> Any:
     return answer[0] if isinstance(answer, tuple) else answer
 
 
-def _once_more(
-    function: Any, leaves: list[Any], flags: Any, do: Any, gradients: tuple[Any, ...]
-) -> None:
-    """Ask of a small case that other ways back give the same gradients."""
+def _there(function: Any, leaves: list[Any], flags: Any) -> tuple[Any, Any, int]:
+    """Apply; return the answer, the o in it, and how many bytes are kept for the way back."""
+    from course_lib.accounting.eager_ledger import EagerLedger
+
+    before = _outside_torch(function)
+    with EagerLedger() as ledger:
+        answer = function.apply(*leaves, *flags)
+        held = ledger.live_bytes
+    o = _o_of(answer)
+    return answer, o, held + _outside_torch(function, o) - before
+
+
+def _back(function: Any, leaves: list[Any], flags: Any, o: Any, do: Any) -> tuple[Any, ...]:
+    """Return the gradients. Raises RuntimeError if o is another then.
+
+    (That do stays is asked of every input.) Of a small case other ways back are gone as well.
+    """
+    import torch
+
+    before = o.detach().clone()
+    gradients = torch.autograd.grad(o, leaves, do, allow_unused=True)
+    if not torch.equal(o.detach().nan_to_num(), before.nan_to_num()):
+        raise RuntimeError(
+            "o is another after backward: it belongs to whoever called, who may need it again. "
+            "Write gradients into tensors of your own."
+        )
     if len(leaves) > 1 and leaves[-1].numel() <= _SMALL:
         _twice(function, leaves, flags, do, gradients)
         _each_alone(function, leaves, flags, do, gradients)
+    return gradients
 
 
 def _each_alone(
@@ -133,18 +140,9 @@ def _no_mask(function: Any, case: Case, held: int) -> None:
     So what grows with rows times keys is seen, however small it is: a mask, as bits even. (What is
     more than a few copies of the inputs, `keeps_little` tells.)
     """
-    import torch
-
-    from course_lib.accounting.eager_ledger import EagerLedger
-
     (*heads, n_q, _), n_k = case.args[0].shape, case.args[1].shape[-2]
     leaves = [x.detach()[..., : x.shape[-2] // 2, :].contiguous() for x in case.args]
-    before = _outside_torch(function)
-    with EagerLedger() as ledger:
-        o = _o_of(function.apply(*(x.requires_grad_() for x in leaves), *case.kwargs.values()))
-        half = ledger.live_bytes
-    if isinstance(o, torch.Tensor):
-        half += _outside_torch(function, o) - before
+    *_, half = _there(function, [x.requires_grad_() for x in leaves], case.kwargs.values())
     bits = math.prod(heads) * n_q * n_k
     copies = sum(x.numel() * x.element_size() for x in case.args)
     if held <= 2 * copies and held - 2 * half > bits / 32:
@@ -206,27 +204,18 @@ def there_and_back(function: Any, case: Case) -> Generator[Any, tuple[Any, ...],
     """
     import torch
 
-    from course_lib.accounting.eager_ledger import EagerLedger
-
     if not hasattr(function, "apply"):
         return Observed(None)
     leaves = [x.detach().requires_grad_() for x in case.args]
-    before = _outside_torch(function)
-    with EagerLedger() as ledger:
-        o = function.apply(*leaves, *case.kwargs.values())
-        held = ledger.live_bytes
-    held += _outside_torch(function, o) - before
+    flags = case.kwargs.values()
+    o, _, held = _there(function, leaves, flags)
     _no_circle(o)
     (do,) = yield o.detach() if isinstance(o, torch.Tensor) else o
     if not isinstance(o, torch.Tensor):
         return Observed((None,) * len(leaves))
     others = (x.detach() for x in (leaves[0], *leaves[:0:-1]))
-    function.apply(*others, *(not x if isinstance(x, bool) else x for x in case.kwargs.values()))
-    kept = _copy(o)
-    gradients = torch.autograd.grad(o, leaves, do, allow_unused=True)
-    _untouched(*kept)
-    _once_more(function, leaves, case.kwargs.values(), do, gradients)
-    return Observed(gradients, None, held)
+    function.apply(*others, *(not x if isinstance(x, bool) else x for x in flags))
+    return Observed(_back(function, leaves, flags, o, do), None, held)
 
 
 def with_probes(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Observed]:
@@ -242,18 +231,12 @@ def with_probes(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Ob
     """
     import torch
 
-    from course_lib.accounting.eager_ledger import EagerLedger
-
     if not hasattr(function, "apply"):
         return Observed(None)
-    q, k, v = leaves = [x.detach().requires_grad_() for x in case.args]
-    causal, rate, seed, block_q, block_k = case.kwargs.values()
-    before = _outside_torch(function)
-    with EagerLedger() as ledger:
-        answer = function.apply(q, k, v, causal, rate, seed, block_q, block_k)
-        held = ledger.live_bytes
-    o, lse = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
-    held += _outside_torch(function, o) - before
+    q, k, _ = leaves = [x.detach().requires_grad_() for x in case.args]
+    causal, rate, seed, block_q, block_k = flags = tuple(case.kwargs.values())
+    answer, o, held = _there(function, leaves, flags)
+    lse = answer[1] if isinstance(answer, tuple) and len(answer) == 2 else None
     _no_circle(o)
     if case.counted:
         _no_mask(function, case, held)
@@ -278,8 +261,5 @@ def with_probes(function: Any, case: Case) -> Generator[Any, tuple[Any, ...], Ob
             probes.append(shown.to(q.dtype))
             few = [x[:1, :1, :16].contiguous() for x in others]
             function.apply(*few, not causal, (rate + 0.3) % 1, seed + 5, 16, 16)
-    kept = _copy(o)
-    gradients = torch.autograd.grad(o, leaves, do, allow_unused=True)
-    _untouched(*kept)
-    _once_more(function, leaves, case.kwargs.values(), do, gradients)
+    gradients = _back(function, leaves, flags, o, do)
     return Observed((lse.detach(), *gradients, *probes), None, held)

@@ -19,22 +19,18 @@ _ROWS = 8  # of which each lost something, before they tell more than chance doe
 _MOST_LOST = 0.9  # of a row
 
 
-def _known(name: str, says: str) -> Mistake:
-    return Mistake(name, says, lambda *_args, **_kwargs: None)
-
-
-INT32 = _known(
+INT32 = Mistake(
     "an integer of 32 bits overflows",
     "what is counted goes beyond 2**31 - 1, and begins again at -2**31: count in Python's "
     "integers, or in int64.",
 )
-ADDED = _known(
+ADDED = Mistake(
     "something is added to the sum",
     "each row is right but for a factor of its own below 1, as it is where a number is added to "
     "the sum of its weights (or a weight, as that of a key past the end): divide by the sum "
     "itself. Where that may be 0, choose another divisor by `where`.",
 )
-UNSET = _known(
+UNSET = Mistake(
     "a sum is added to memory that holds anything",
     "all that the kernel stores there it adds, and nobody set what was there before: begin with "
     "torch.zeros, not with torch.empty.",
@@ -178,7 +174,7 @@ def one_factor(seen: Seen) -> Told | None:
     )
     lone = any(one for _, _, one in told)
     same = (which, round(float(np.log(abs(factor))), 6) if lone else None, factor > 0)
-    return Told(_known("right but for one factor", says), same, always=lone)
+    return Told(Mistake("right but for one factor", says), same, always=lone)
 
 
 def one_more(seen: Seen) -> Told | None:
@@ -203,7 +199,7 @@ def one_more(seen: Seen) -> Told | None:
         f"{which}: {abs(more):g} too {'much' if more > 0 else 'little'}, in other cases as well. "
         "What is it added for?"
     )
-    return Told(_known("one number is added", says), (which, more), always=True)
+    return Told(Mistake("one number is added", says), (which, more), always=True)
 
 
 def cut(seen: Seen) -> Told | None:
@@ -225,7 +221,7 @@ def cut(seen: Seen) -> Told | None:
         f"{' and '.join(names)}: whole numbers, where the right ones have a fraction (// divides "
         "so, and int and round cut). Return what `/` gives."
     )
-    return Told(_known("a fraction is cut off", says), tuple(names))
+    return Told(Mistake("a fraction is cut off", says), tuple(names))
 
 
 def in_floats(seen: Seen) -> Told | None:
@@ -241,7 +237,7 @@ def in_floats(seen: Seen) -> Told | None:
         "beyond 2**53 a float has not every whole number, and yours are as far off as that makes "
         "them: count in integers, with // and never /."
     )
-    return Told(_known("whole numbers pass through a float", says))
+    return Told(Mistake("whole numbers pass through a float", says))
 
 
 def _whole_numbers(x: Any) -> list[int]:
@@ -305,7 +301,7 @@ def _moved(
         f"{what} of {name} stand in another's place: at {at} stands what {where} has at {other}. "
         "Compare how a place is found where numbers are read and where they are written."
     )
-    return Told(_known(f"{what} stand in another's place", says))
+    return Told(Mistake(f"{what} stand in another's place", says))
 
 
 _HARDLY = 5e-3  # off: rounding may be as well

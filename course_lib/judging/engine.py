@@ -145,13 +145,10 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
         else:
             report = failed(exercise, case, ran.failure or Failure(("Error",), ""))
         return Judged(case, report, None, ran.fatal)
-    expected = exercise.truth(*case.args, **case.kwargs)
+    finding, observed, expected = exercise.judged(case, ran.given, observed)
     answer = exercise.answer(expected)
-    result = as_meant(observed.result, answer)
-    observed = replace(observed, result=result)
-    finding = exercise.finding(ran.given, observed, expected)
     finding = finding or no_race(case, observed, expected)  # of every kernel, asked last
-    spoilt = ran.found and ran.found.property == UNCHANGED and result is not None
+    spoilt = ran.found and ran.found.property == UNCHANGED and observed.result is not None
     if spoilt or finding is None or finding.numbers_right:  # what is wrong in any case comes first
         finding = ran.found or finding
     if finding is None:
@@ -220,12 +217,11 @@ def _result(exercise: Exercise, host: Host, case: Case) -> Any:
 
 def _tried(exercise: Exercise, host: Host, case: Case) -> tuple[Finding | None, Any, Any]:
     """Return what is found on another case, the student's result there, and the right one."""
-    expected = exercise.truth(*case.args, **case.kwargs)
-    answer, observed = exercise.answer(expected), host.run(case).observed
+    observed = host.run(case).observed
     if observed is None:
-        return None, None, answer
-    observed = replace(observed, result=as_meant(observed.result, answer))
-    return exercise.finding(case, observed, expected), observed.result, answer
+        return None, None, None
+    finding, observed, expected = exercise.judged(case, case, observed)
+    return finding, observed.result, exercise.answer(expected)
 
 
 def _fails_alike(exercise: Exercise, host: Host, finding: Finding) -> Callable[[Case], bool]:

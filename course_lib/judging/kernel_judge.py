@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -90,12 +91,16 @@ def float32_judge(
     return in_turn(stored_whole(judge, name, fill=fill), was_launched)
 
 
-def formal_fault(got: Any, expected: Any, dtype: Any) -> Finding | None:
-    """Return a formal fault of a tensor (or of a tuple of tensors), on whatever device it is."""
+def formal_fault(got: Any, expected: Any, *dtypes: Any) -> Finding | None:
+    """Return a formal fault of a tensor (or of a tuple of tensors), on whatever device it is.
+
+    ``dtypes``: one for each tensor, of which the last is that of all others.
+    """
     import torch
 
     several = isinstance(expected, tuple)
-    likes = [torch.empty(e.shape, dtype=dtype) for e in (expected if several else (expected,))]
+    wanted = zip_longest(expected if several else (expected,), dtypes, fillvalue=dtypes[-1])
+    likes = [torch.empty(e.shape, dtype=dtype) for e, dtype in wanted]
     parts = got if several and isinstance(got, tuple | list) else [got]
     if len(parts) == len(likes):
         likes = [

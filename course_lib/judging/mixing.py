@@ -237,7 +237,6 @@ def _told(mix: Mixed) -> Told | None:
                 f"no weight below {limit:.1g} of the largest of its {a} is left, and all above it "
                 "are: many small ones count together, and values make up for a weight. Leave out "
                 "nothing that is seen.",
-                _nothing,
             )
         )
     name = _OTHERS[kinds[0], kinds[1]].format(plural(b))
@@ -272,10 +271,6 @@ _OTHERS = {  # (seen, left out)
 ELSEWHERE = "weights meet other rows of V"
 
 
-def _nothing(*_args: Any, **_kwargs: Any) -> None:
-    return None
-
-
 def _mistake(name: str, what: str, where: np.ndarray, mix: Mixed) -> Mistake:
     a, b = mix.words
     row = int(np.flatnonzero(where.any(axis=1))[0])
@@ -287,7 +282,6 @@ def _mistake(name: str, what: str, where: np.ndarray, mix: Mixed) -> Mistake:
         name,
         f"your function was asked for the weights themselves, by values that show them: for {at}, "
         f"{which} {what}. {rows} of {len(where)} {plural(a)} have such {plural(b)}.",
-        _nothing,
     )
 
 
@@ -343,5 +337,4 @@ def _other_values(mix: Mixed) -> Mistake | None:
         "your function was asked for the weights themselves, by values that show them: it "
         f"multiplies the weight of key {key} by row {other} of V, for every query. Which rows of V "
         "are read when, and for which keys?",
-        _nothing,
     )

@@ -288,6 +288,7 @@ def tree_of(source: str) -> ast.Module | None:
         return None
 
 
+@lru_cache(maxsize=8)
 def _literals(source: str) -> int:
     tree = tree_of(source)
     if tree is None:

@@ -82,6 +82,10 @@ class Report:
         sign = _LOOK[self.verdict][0]
         return f"{sign} {self.exercise.label} {self.exercise.function}: {self.verdict.value}"
 
+    @property
+    def _drawn(self) -> list[Picture | LoadMap]:
+        return [one for one in (self.picture, self.loads) if one is not None]
+
     def body(self) -> str:
         """Return all but the headline as plain text, unwrapped; an error map in whole tiles."""
         return _plain(self._body(None, fine=False))
@@ -113,17 +117,10 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Return the report as HTML; everything a student wrote is escaped."""
+        from course_lib.judging.report_html import picture_html
+
         parts = [_html_line(_clean(line)) for line in self.lines]
-        drawn = []
-        if self.picture is not None:
-            from course_lib.judging.report_html import picture_html
-
-            drawn.append(picture_html(self.picture))
-        if self.loads is not None:
-            from course_lib.judging.report_html import loads_html
-
-            drawn.append(loads_html(self.loads))
-        parts[self.drawn_after : self.drawn_after] = drawn
+        parts[self.drawn_after : self.drawn_after] = map(picture_html, self._drawn)
         return (
             f"<div class='course-report' style='border-left:5px solid {_LOOK[self.verdict][2]};"
             "padding:.3em 1em;margin:.4em 0;max-width:52em'>"
@@ -139,19 +136,17 @@ class Report:
 
     def _body(self, width: int | None, *, fine: bool = True) -> list[list[Piece]]:
         """Return the lines as pieces with styles, the picture among them."""
+        from course_lib.judging.report_text import picture_lines
+
         lines = [[(_wrap(_clean(line), width), "")] for line in self.lines]
-        drawn: list[list[Piece]] = []
-        if self.picture is not None:
-            from course_lib.judging.report_text import picture_lines
-
-            drawn.append([(_wrap(self.picture.caption(), width), "")])
-            drawn += picture_lines(self.picture, fine=fine)
-        if self.loads is not None:
-            from course_lib.judging.report_text import loads_lines
-
-            drawn.append([(_wrap(self.loads.caption(), width), "")])
-            drawn += loads_lines(self.loads)
-        lines[self.drawn_after : self.drawn_after] = drawn
+        lines[self.drawn_after : self.drawn_after] = [
+            line
+            for picture in self._drawn
+            for line in (
+                [(_wrap(picture.caption(), width), "")],
+                *picture_lines(picture, fine=fine),
+            )
+        ]
         return lines
 
 

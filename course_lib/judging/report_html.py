@@ -39,8 +39,10 @@ _LOOK = {  # code: colour, thickness of the line in cells, dashes
 _LETTER = 6.6  # width of a character, at 12 pixels
 
 
-def picture_html(picture: Picture) -> str:
+def picture_html(picture: Picture | LoadMap) -> str:
     """Return a figure with its caption; every text is escaped."""
+    if isinstance(picture, LoadMap):
+        return _loads(picture)
     if isinstance(picture, ErrorMap):
         svg = _map(picture)
         key = f"<div style='margin:.2em 0;line-height:1.6'>{_legend(picture)}</div>"
@@ -53,7 +55,7 @@ def picture_html(picture: Picture) -> str:
     )
 
 
-def loads_html(loads: LoadMap) -> str:
+def _loads(loads: LoadMap) -> str:
     """Return the loads as a figure: a grid an input, a number in each tile for each load of it."""
     body, y, right = "", 0.0, 0.0
     for plane in loads.planes:

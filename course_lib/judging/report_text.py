@@ -22,17 +22,19 @@ GLYPHS = {".": "·", "1": "░", "2": "▒", "3": "█", "N": "N", "I": "I"}
 _BAR = 32  # characters of the longest bar
 
 
-def picture_lines(picture: Picture, *, fine: bool = True) -> list[list[Piece]]:
+def picture_lines(picture: Picture | LoadMap, *, fine: bool = True) -> list[list[Piece]]:
     """Return the lines of a picture as pieces of text with their styles; none is wider than 88.
 
     ``fine`` cuts the tiles of an error map where their rows differ.
     """
     if isinstance(picture, TrafficBars):
         return _bars(picture)
+    if isinstance(picture, LoadMap):
+        return _loads(picture)
     return _map(picture.fine_bands if fine else picture.bands, picture.word)
 
 
-def loads_lines(loads: LoadMap) -> list[list[Piece]]:
+def _loads(loads: LoadMap) -> list[list[Piece]]:
     """Return the lines of a picture of loads: an input after the other, a tile beside the other."""
     lines: list[list[Piece]] = []
     signs: set[str] = set()

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from course_lib import lessons
+from course_lib.judging.as_meant import as_meant
 from course_lib.judging.finding import Finding
 from course_lib.lessons import ExerciseFacts
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from course_lib.judging.origins import Origins
     from course_lib.judging.provenance import Provenance
 
-Wrong = TypeVar("Wrong")
 Kind = Literal["question", "python", "torch", "kernel"]
 # What hard cases show. Each exercise draws them all (`judging/cases.py`), or says why it does not.
 JUMPS = "scores that jump within a tile, and rows of zeros"
@@ -96,17 +96,13 @@ class Mistake:
     """A known mistake: its name, what to tell the student, and code that makes it.
 
     ``model`` takes the case's arguments and returns what someone with this mistake gets. It is
-    plain NumPy (or a plain value), run only after a failure.
+    plain NumPy (or a plain value), run only after a failure. What wrong numbers tell themselves
+    has none.
     """
 
     name: str
     says: str
-    model: Callable[..., Any]
-
-    @classmethod
-    def ways(cls, name: str, says: str, *models: Callable[..., Any]) -> tuple[Mistake, ...]:
-        """Return one mistake, made in several ways."""
-        return tuple(cls(*one) for one in ways(name, says, *models))
+    model: Callable[..., Any] = lambda *_args, **_kwargs: None
 
     @classmethod
     def table(cls, *rows: tuple[Any, ...]) -> tuple[Mistake, ...]:
@@ -116,12 +112,7 @@ class Mistake:
 
 def table(*rows: tuple[Any, ...]) -> tuple[tuple[str, str, Any], ...]:
     """Return (name, what to tell, way) for each way of rows (name, what to tell, *ways)."""
-    return tuple(one for row in rows for one in ways(*row))
-
-
-def ways(name: str, says: str, *wrong: Wrong) -> tuple[tuple[str, str, Wrong], ...]:
-    """Return the name of a mistake and what to tell of it, with each of the ways to make it."""
-    return tuple((name, says, way) for way in wrong)
+    return tuple((name, says, way) for name, says, *ways in rows for way in ways)
 
 
 class Subject(Protocol):
@@ -193,6 +184,17 @@ class Exercise(ExerciseFacts):
         first, later = case.phases(self.later)
         names = re.findall(r"\w+", self.signature)[: len(first)]
         return [*names, *list(signature(self.truth).parameters)[len(first) :]] if later else names
+
+    def judged(
+        self, case: Case, given: Case, observed: Observed
+    ) -> tuple[Finding | None, Observed, Any]:
+        """Return what is wrong, what was observed in the form that was asked for, and the truth.
+
+        ``given`` is the case as the function got it.
+        """
+        expected = self.truth(*case.args, **case.kwargs)
+        observed = replace(observed, result=as_meant(observed.result, self.answer(expected)))
+        return self.finding(given, observed, expected), observed, expected
 
     def finding(self, case: Case, observed: Observed, expected: Any) -> Finding | None:
         """Return what ``judge`` says, or else that the numbers are not the student's own.

@@ -6,6 +6,7 @@ of a student's Python runs here, so what compiles is what was judged.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,22 @@ from course_lib.sandbox import kernel_source
 from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.profile import Limits, confine_compiling
 
+_ARCH = 80  # of most that is compiled
 _LAUNCHER = "the launcher"  # no name that a student's function may have
 
 
 def warm_up() -> None:
-    """In the zygote: import Triton's compiler."""
+    """In the zygote: import Triton's compiler, and let it find out which one it is."""
     import triton.compiler
+    from triton.backends.compiler import GPUTarget
+    from triton.backends.nvidia.compiler import CUDABackend
 
-    import course_lib.child.compile_check  # noqa: F401
+    from course_lib.child.compile_check import know_triton
 
     assert triton.compiler
+    with contextlib.suppress(Exception):  # a child will say what is wrong
+        know_triton()
+        CUDABackend(GPUTarget("cuda", _ARCH, 32)).hash()  # it asks ptxas
 
 
 def serve(channel: Channel, settings: dict[str, Any]) -> None:
@@ -62,7 +69,7 @@ def compile_launch(
     from course_lib.child import compile_check
     from course_lib.child.trusted_codec import encode, encode_call
 
-    module = kernel_source.load(source, name, compiled=True)
+    module = _module(source, name)
 
     def launcher() -> None:
         given = {key: launch_arguments.from_plain(value) for key, value in args.items()}
@@ -79,6 +86,16 @@ def compile_launch(
         payload["launches"] = encode([parts])
     answer = compile_check._task(module, payload)[0]
     return {key: answer.get(key, "") for key in ("ok", "kind", "message", "kernel")}
+
+
+_loaded: dict[str, tuple[str, Any]] = {}  # name -> source and module: cases launch the same kernels
+
+
+def _module(source: str, name: str) -> Any:
+    """Return what `kernel_source.load` makes of a source, if it is not the last of this name."""
+    if _loaded.get(name, ("", None))[0] != source:
+        _loaded[name] = source, kernel_source.load(source, name, compiled=True)
+    return _loaded[name][1]
 
 
 def _programs() -> list[Path]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from string import ascii_lowercase
@@ -125,19 +124,13 @@ class Predict(CourseWidget):
     def _keep(self, change: Any) -> None:
         if change["new"] is None:
             return
-        try:
-            store.record_prediction(self.key, change["new"])
-        except OSError as error:
-            warnings.warn(f"the prediction could not be saved ({error})", stacklevel=2)
+        store.record_prediction(self.key, change["new"])
         if self.key in _REVEALED:
             _REVEALED[self.key]()
 
     def _predictions(self) -> list[Any]:
         """Return the stored predictions that fit this question, oldest first."""
-        try:
-            return [value for value in store.predictions(self.key) if self._fits(value)]
-        except OSError:
-            return []
+        return [value for value in store.predictions(self.key) if self._fits(value)]
 
     def reveal(
         self,

@@ -68,7 +68,8 @@ check(by_hand)
 # %% about-3-2 [markdown]
 # ## 3.2 · The denominator, pile by pile (6 minutes)
 #
-# Close the lesson and write the walk from memory, with two notes: `m` and `l_sum`.
+# Close the lesson and write the walk from memory. Two numbers are carried from pile to pile: `m`
+# and `l_sum`.
 #
 # - `piles` is a list of arrays of scores. Pile `j` has shape `(n_j,)`, at
 #   least one score, all of them finite.

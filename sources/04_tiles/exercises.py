@@ -137,7 +137,8 @@ check(tiled_attention)
 # Query `i` stands at position `i + offset` and may look at key `j` if
 # `j <= i + offset`. With as many queries as keys the offset is 0. With 2 new
 # queries after 8 old keys (10 keys in all) it is 8. (PyTorch's `is_causal=True` always has
-# offset 0.)
+# offset 0.) With fewer keys than
+# queries it is negative. Every tile has a row and a column at least.
 #
 # Example: rows 4 to 7 are `classify_tile(4, 8, ...)`. Columns 0 to 3 are all
 # in the past: `classify_tile(4, 8, 0, 4)` is `"full"`.

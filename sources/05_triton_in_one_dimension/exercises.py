@@ -54,7 +54,8 @@ check(offsets_of_program_2)
 # `vector_add(x, y)` returns `x + y`, computed by a kernel of yours: what is returned is what the
 # kernel stored.
 #
-# - `x` and `y` have shape `(n,)`, float32, of any size; some may be infinite. `n` is 1 or more.
+# - `x` and `y` have shape `(n,)`, float32, of any size; some may be infinite. `n` is 1 or more, and
+#   the numbers lie one after the other.
 # - One program adds one block of `BLOCK` numbers.
 # - The last block may be short: no program may touch memory past the end.
 # - The check also wants: any `block` that it chooses; each number of `x` and of `y` loaded once,
@@ -205,8 +206,8 @@ check(long_logsumexp)
 #   that equals the limit is allowed.
 # - `top`, `(n_rows,)`: the largest allowed score of each row, −inf if there is none.
 #
-# `x` is float32, and its rows lie one after the other. One program does one *tile*: `block_rows`
-# neighbouring rows, whole. The last tile may be short. As in 5.3, the program has room for
+# `x` is float32 and finite, and its rows lie one after the other. `limit` may be infinite. One
+# program does one *tile*: `block_rows` neighbouring rows, whole. The last tile may be short. As in 5.3, the program has room for
 # `COLS` columns, a power of two, and a row may be shorter.
 #
 # Two tools are new. Lesson 07 hides keys and takes maxima with them:

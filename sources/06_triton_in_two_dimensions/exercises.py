@@ -364,8 +364,8 @@ check(which_fail_on_a_gpu)
 
 # %% about-6-4b [markdown]
 # **6.4b.** `total` gives the right sum only if its programs run one after the
-# other. Mend it: `mended_total(x)` returns the sum of `x` (one number at least), shape `(1,)`,
-# float32, whatever the order of the programs.
+# other. Mend it: `mended_total(x)` returns the sum of `x` (one number at least, one
+# after the other), shape `(1,)`, float32, whatever the order of the programs.
 #
 # Keep many programs: each adds up one block, or several blocks, one after the other. There may be
 # thousands of blocks. You may change anything in this cell, the launcher too: each way in

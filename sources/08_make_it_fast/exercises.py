@@ -45,7 +45,7 @@ for name, value in load_measurements("xray_tiles")["rows"][0].items():
 # names printed above, so `row["blocks_per_sm"]` is a number. This is the rule:
 #
 # 1. It must fit.
-# 2. It must not spill.
+# 2. It must not spill. (At least one row fits and does not spill.)
 # 3. It must use tensor cores, if any row that is left does.
 # 4. Of what is left, keep those with at least two programs on an SM, if there are any: one computes
 #    while another waits for its tiles.

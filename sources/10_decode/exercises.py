@@ -66,7 +66,7 @@ check(attention_intensity)
 # ## 10.2 · Append a token (8 minutes)
 #
 # A **static cache** has room for `n_max` rows and never moves. `lengths[b]` of them are filled; what
-# lies behind is left over from another request. The newest token of each sequence comes with one row
+# lies behind is left over from another request: finite numbers that mean nothing here. The newest token of each sequence comes with one row
 # of K and one of V.
 #
 # 1. Write `k_new` and `v_new` into the caches, *in place*, each sequence at its own position.
@@ -367,7 +367,8 @@ check(decode_splits)
 #
 # - `SPLITS` is the next power of two: the places past the last split must weigh nothing.
 # - A part may be empty (`lse_i = -inf`): it weighs 0, whatever stands in its `o`, NaN included, and
-#   0 times NaN is NaN: do not load it, or choose with `tl.where` what is multiplied.
+#   0 times NaN is NaN: mask its load, or choose with `tl.where` what is multiplied. (Loading an
+#   empty part is allowed.)
 # - All parts may be empty. Then `o = 0` and `lse = -inf`, without a NaN on the way: subtract
 #   `m_safe`, 0 in place of -inf, and divide by 1.
 # - The `lse_i` are natural logarithms. Whoever likes `tl.exp2` needs `log2(e)`.

@@ -171,8 +171,10 @@ check(int8_cache)
 # 6. No prompt is overtaken for ever: at most 5 younger requests may pass it before it is done. A
 #    younger one *passes* an older one if it finishes its prompt in a step in which the older one does
 #    not finish, and gets fewer tokens. (Who leaves before it has ended has a prompt again, from that step on.)
-# 7. Of 30 requests all answers are there after 85 % of the time of *static* batching, where nobody
-#    is admitted until a whole batch has ended.
+# 7. Of 30 requests all answers are there after 85 % of the time of *static* batching, where
+#    as many as fit begin together, and nobody else until all of these have ended. A step
+#    takes as long as the slower of two things, as in lesson 02: reading the weights and the cached
+#    K and V, or computing its tokens. (So a step with few tokens is hardly shorter than one with many.)
 #
 # How long an answer gets, and who comes next, you are not told. The check holds the clock and
 # plays a step for each of your decisions: what you do not return is not remembered anywhere.

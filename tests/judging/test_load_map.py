@@ -27,8 +27,8 @@ from course_lib.judging.finding import Finding  # noqa: E402
 from course_lib.judging.hosts.here import Here  # noqa: E402
 from course_lib.judging.load_map import MOST_CELLS, MOST_LINES, Cut, load_map  # noqa: E402
 from course_lib.judging.outcomes import incorrect  # noqa: E402
-from course_lib.judging.report_html import loads_html  # noqa: E402
-from course_lib.judging.report_text import loads_lines  # noqa: E402
+from course_lib.judging.report_html import picture_html  # noqa: E402
+from course_lib.judging.report_text import picture_lines  # noqa: E402
 from course_lib.judging.spec import Case  # noqa: E402
 from course_lib.specs import EXERCISES, find  # noqa: E402
 
@@ -178,7 +178,7 @@ def large(rows=300, columns=200):
 def test_a_picture_never_floods_the_page_and_shows_what_is_marked():
     drawn = large()
     (plane,) = drawn.planes
-    lines = loads_lines(drawn)
+    lines = picture_lines(drawn)
     texts = ["".join(words for words, _ in line) for line in lines]
     assert len(lines) <= MOST_LINES + 2
     assert max(map(len, texts)) <= 88
@@ -186,7 +186,7 @@ def test_a_picture_never_floods_the_page_and_shows_what_is_marked():
     cells = sum(len(row) for _, row in drawn.lines(plane))
     assert drawn.left_out(plane) == 300 * 200 - cells
     assert re.search(r"\(\d+ more are not drawn\)", texts[0])
-    markup = loads_html(drawn)
+    markup = picture_html(drawn)
     assert len(markup) < 40_000
     svg = svg_of(markup)
     assert float(svg.get("width")) < 700
@@ -199,7 +199,7 @@ def svg_of(markup):
 
 def test_text_and_html_say_the_same_and_nothing_hangs_on_colour():
     drawn = vector((0, (0, 4)), (1, (0, 4)))
-    svg = svg_of(loads_html(drawn))
+    svg = svg_of(picture_html(drawn))
     assert svg.get("role") == "img"
     assert drawn.caption() in svg.get("aria-label")
     assert [e.text for e in svg.iter("text")] == [
@@ -211,7 +211,7 @@ def test_text_and_html_say_the_same_and_nothing_hangs_on_colour():
     ]
     (marked,) = [e for e in svg.iter("text") if e.text == "1,2"]
     assert marked.get("font-weight") == "bold"
-    texts = ["".join(words for words, _ in line) for line in loads_lines(drawn)]
+    texts = ["".join(words for words, _ in line) for line in picture_lines(drawn)]
     assert texts[1].split() == ["tiles", "0", "to", "2", "*1,2", "–", "–"]
     assert texts[2].split("   ")[1:] == ["* goes wrong first", "– never loaded"]
 

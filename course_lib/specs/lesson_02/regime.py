@@ -309,11 +309,13 @@ REGIME = Exercise.of(
     spared=dict.fromkeys(HARD, "counts bytes and operations"),
     mistakes=(
         *(Mistake(name, says, _answers(rule)) for name, says, rule in _REGIME_MISTAKES),
-        *Mistake.ways(
-            "an answer is kept for another call",
-            "a call that differs in one argument gets the answer of the call before: all four "
-            "decide, and nothing need be kept.",
-            *map(_kept_without, range(4)),
+        *Mistake.table(
+            (
+                "an answer is kept for another call",
+                "a call that differs in one argument gets the answer of the call before: all four "
+                "decide, and nothing need be kept.",
+                *map(_kept_without, range(4)),
+            )
         ),
     ),
 )

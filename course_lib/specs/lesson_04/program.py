@@ -329,13 +329,11 @@ def _loads(memory: FlatMemory, once: dict[str, int], t_q: int) -> TrafficBars:
     )
 
 
-def _strided(
-    strides: Callable[..., tuple[int, ...]], of_heads: bool = False
-) -> Callable[..., np.ndarray]:
+def _strided(which: str, of_heads: bool = False) -> Callable[..., np.ndarray]:
     """Return a model that reads q, k, v and stores o at other row strides than theirs.
 
-    ``strides`` gets head_dim and the true strides of q, k, v and o; it returns the four in use.
-    ``of_heads``: these are the strides from head to head.
+    ``which`` has a word for each of the four in use: whose stride it is, or d, 1, or the larger or
+    the smaller one of k's and v's. ``of_heads``: these are the strides from head to head.
     """
 
     def model(q: Any, k: Any, v: Any, layout: str, block_q: int, **_tiles: int) -> np.ndarray:
@@ -345,10 +343,11 @@ def _strided(
         steps = [(x[0].size, x.shape[2]) for x in laid]  # from head to head, from row to row
         if how.rows_first:
             steps = [(row, head) for head, row in steps]
-        theirs = strides(d, *(step[not of_heads] for step in steps))
+        of = dict(zip("qkvo", (step[not of_heads] for step in steps), strict=True))
+        of |= {"d": d, "1": 1, "max": max(of["k"], of["v"]), "min": min(of["k"], of["v"])}
         used = [
-            (other, row) if of_heads else (head, other)
-            for other, (head, row) in zip(theirs, steps, strict=True)
+            (of[word], row) if of_heads else (head, of[word])
+            for word, (head, row) in zip(which.split(), steps, strict=True)
         ]
 
         def at(step: tuple[int, int], n: int) -> np.ndarray:
@@ -373,55 +372,6 @@ def _n_q_for_n_k(q: Any, k: Any, v: Any, **_rest: Any) -> np.ndarray:
     return attention_float64(q, np.where(real, k, 0), np.where(real, v, 0))[0]
 
 
-_STRIDES = (
-    *Mistake.ways(
-        "head_dim in place of the row stride",
-        "from one row to the next it is q_row elements (k_row, v_row, o_row), not head_dim: "
-        "rows may hold more than one head.",
-        _strided(lambda d, q, k, v, o: (d, d, d, d)),
-        _strided(lambda d, q, k, v, o: (d, d, d, o)),
-    ),
-    *Mistake.ways(
-        "the row stride is missing",
-        "rows begin q_row elements apart (k_row, v_row, o_row): multiply their numbers by it.",
-        _strided(lambda d, q, k, v, o: (1, 1, 1, 1)),
-        _strided(lambda d, q, k, v, o: (1, 1, 1, o)),
-        _strided(lambda d, q, k, v, o: (q, k, v, 1)),
-    ),
-    *Mistake.ways(
-        "the row stride of another tensor",
-        "each of q, k, v and o has a stride of its own: q_row, k_row, v_row, o_row.",
-        _strided(lambda d, q, k, v, o: (q, q, q, q)),
-        _strided(lambda d, q, k, v, o: (q, q, q, o)),
-        _strided(lambda d, q, k, v, o: (q, k, k, o)),
-        _strided(lambda d, q, k, v, o: (q, q, v, o)),
-        _strided(lambda d, q, k, v, o: (q, k, v, q)),
-        _strided(lambda d, q, k, v, o: (q, k, max(k, v), o)),
-        _strided(lambda d, q, k, v, o: (q, max(k, v), v, o)),
-        _strided(lambda d, q, k, v, o: (q, k, min(k, v), o)),
-        _strided(lambda d, q, k, v, o: (q, min(k, v), v, o)),
-    ),
-    *Mistake.ways(
-        "the head stride of another tensor",
-        "each of q, k, v and o has a stride of its own: q_head, k_head, v_head, o_head.",
-        *(
-            _strided(strides, of_heads=True)
-            for strides in (
-                lambda d, q, k, v, o: (q, q, q, q),
-                lambda d, q, k, v, o: (q, q, v, o),
-                lambda d, q, k, v, o: (q, k, q, o),
-                lambda d, q, k, v, o: (q, q, q, o),
-                lambda d, q, k, v, o: (q, k, k, o),
-                lambda d, q, k, v, o: (q, v, v, o),
-                lambda d, q, k, v, o: (k, k, v, o),
-                lambda d, q, k, v, o: (q, k, v, q),
-                lambda d, q, k, v, o: (q, k, v, k),
-            )
-        ),
-    ),
-)
-
-
 def _first_head_in(names: str) -> Callable[..., np.ndarray]:
     """Return a model in which all heads read the first head of these of q, k and v."""
 
@@ -438,24 +388,6 @@ def _first_head_in(names: str) -> Callable[..., np.ndarray]:
 def _no_zeros_past_the_end(q: Any, k: Any, v: Any, block_k: int, **_rest: Any) -> np.ndarray:
     """Return what infinities or NaN past the end make, where the last tile of keys is short."""
     return attention_float64(q, k, v)[0] * (np.nan if k.shape[1] % block_k else 1.0)
-
-
-_PAST_THE_END = Mistake(
-    "what stands past the end is not 0",
-    "the masked rows of a tile of K or V hold infinity or NaN, and 0 * inf is NaN: load them as 0, "
-    "other=0.0.",
-    _no_zeros_past_the_end,
-)
-_N_Q_FOR_N_K = Mistake(
-    "n_q in place of n_k",
-    "k and v have n_k rows: the mask of their loads compares with n_k.",
-    _n_q_for_n_k,
-)
-_FIRST_HEAD = Mistake.ways(
-    "all heads read the first head",
-    "every head uses Q, K or V of the first one: q + head * q_head, and so on.",
-    *map(_first_head_in, ("kv", "qkv", "q", "k", "v")),
-)
 
 
 def _carried_over(notes: str) -> Callable[..., np.ndarray]:
@@ -481,11 +413,6 @@ def _carried_over(notes: str) -> Callable[..., np.ndarray]:
     return model
 
 
-_CARRIED_OVER = Mistake.ways(
-    "a program begins with another's notes",
-    "m, l_sum or acc is what the program before left there: set all of them anew in each program.",
-    *map(_carried_over, ("m", "all")),
-)
 _OWN_SCALE = Mistake(
     "the argument scale is not used",
     "the scores are multiplied by a number of your own. Use scale: it need not be "
@@ -503,8 +430,35 @@ def _with_any_scale(mistake: Mistake) -> Mistake:
     return replace(mistake, model=model)
 
 
-_MISTAKES = (
-    *_CARRIED_OVER, *_STRIDES, *_FIRST_HEAD, _N_Q_FOR_N_K, _PAST_THE_END, *STREAM_MISTAKES
+_MISTAKES = Mistake.table(
+    ("a program begins with another's notes",
+     "m, l_sum or acc is what the program before left there: set all of them anew in each program.",
+     *map(_carried_over, ("m", "all"))),
+    ("head_dim in place of the row stride",
+     "from one row to the next it is q_row elements (k_row, v_row, o_row), not head_dim: rows may "
+     "hold more than one head.",
+     *map(_strided, ("d d d d", "d d d o"))),
+    ("the row stride is missing",
+     "rows begin q_row elements apart (k_row, v_row, o_row): multiply their numbers by it.",
+     *map(_strided, ("1 1 1 1", "1 1 1 o", "q k v 1"))),
+    ("the row stride of another tensor",
+     "each of q, k, v and o has a stride of its own: q_row, k_row, v_row, o_row.",
+     *map(_strided, ("q q q q", "q q q o", "q k k o", "q q v o", "q k v q",
+                     "q k max o", "q max v o", "q k min o", "q min v o"))),
+    ("the head stride of another tensor",
+     "each of q, k, v and o has a stride of its own: q_head, k_head, v_head, o_head.",
+     *(_strided(which, of_heads=True) for which in (
+         "q q q q", "q q v o", "q k q o", "q q q o", "q k k o", "q v v o", "k k v o", "q k v q",
+         "q k v k"))),
+    ("all heads read the first head",
+     "every head uses Q, K or V of the first one: q + head * q_head, and so on.",
+     *map(_first_head_in, ("kv", "qkv", "q", "k", "v"))),
+    ("n_q in place of n_k", "k and v have n_k rows: the mask of their loads compares with n_k.",
+     _n_q_for_n_k),
+    ("what stands past the end is not 0",
+     "the masked rows of a tile of K or V hold infinity or NaN, and 0 * inf is NaN: load them as "
+     "0, other=0.0.",
+     _no_zeros_past_the_end),
 )  # fmt: skip
 EXERCISE = Exercise.of(
     "4.6",
@@ -513,5 +467,5 @@ EXERCISE = Exercise.of(
     answer=output_only,
     judge=_judge_program,
     run=_launch,
-    mistakes=(_OWN_SCALE, *map(_with_any_scale, _MISTAKES)),
+    mistakes=(_OWN_SCALE, *map(_with_any_scale, (*_MISTAKES, *STREAM_MISTAKES))),
 )

@@ -205,7 +205,7 @@ def _expanded(case: Case) -> Case:
 
 
 _ZEROS_PAST_THE_END = Model(Misreading(loop=SLIPS["zeros_past_end"]), dtype=np.float32)
-_ONE_TILE_OF_ALL = Mistake.ways(
+_ONE_TILE_OF_ALL = Mistake(
     "one tile of all keys",
     "BLOCK_K is n_k filled up to a power of two, and the places past the end count as keys of "
     "score 0: a tile has block_k keys, and the loop brings one after the other.",
@@ -248,7 +248,7 @@ def _exercise(
 
 STEPS = (
     _exercise("7.1", _one_tile, with_lse=False, spared=_WHOLE),
-    _exercise("7.2", _whole_tiles, with_lse=False, spared=_WHOLE, also=_ONE_TILE_OF_ALL),
+    _exercise("7.2", _whole_tiles, with_lse=False, spared=_WHOLE, also=(_ONE_TILE_OF_ALL,)),
     _exercise("7.3", _ragged, with_lse=True),
     _exercise("7.4", _final, with_lse=True),
 )

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -17,10 +17,10 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import in_turn, linear_memory, stored_whole, was_launched
 from course_lib.judging.least import attention_least, counted
 from course_lib.judging.misconceptions import SAYS, attention_mistakes
-from course_lib.judging.misread import first_tile, k_reshaped
 from course_lib.judging.sized_launches import tiled_launches
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
+from course_lib.judging.where import Where
 
 
 def _split_cases(rng: Generator) -> list[Case]:
@@ -174,36 +174,19 @@ def _few(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers[:8])) + (" ..." if len(numbers) > 8 else "")
 
 
-class _Keys(NamedTuple):
-    """Which keys the rows of a head meet; what stands for each row is (n_q, 1)."""
-
-    causal: bool
-    block_q: int
-    block_k: int
-    rows: np.ndarray
-    keys: np.ndarray  # (n_k,)
-    shift: int  # how many keys more than queries there are
-
-    @property
-    def first(self) -> np.ndarray:
-        """The first row of each row's tile."""
-        return self.rows // self.block_q * self.block_q
+class _Loops(Where):
+    """What the two loops of a program meet; what stands for each row is (n_q, 1)."""
 
     @property
     def last(self) -> np.ndarray:
         """The last key that this row sees; below 0 where it sees none."""
-        return self.first + self.shift if self.causal else 0 * self.first + len(self.keys) - 1
-
-    @property
-    def visible(self) -> np.ndarray:
-        """Which keys each row sees, (n_q, n_k)."""
-        pairs = self.keys <= self.rows + self.shift
-        return np.asarray(pairs if self.causal else np.ones_like(pairs))
+        return (
+            self.first_row + self.shift if self.causal else 0 * self.first_row + len(self.key) - 1
+        )
 
     def down(self, key: Any) -> np.ndarray:
         """Return where the tile of a key begins; past the whole tiles, where these end."""
-        whole = len(self.keys) // self.block_k * self.block_k
-        return np.clip(key // self.block_k * self.block_k, 0, whole)
+        return np.clip(self.key_tile(key), 0, self.key_tile(len(self.key)))
 
     @property
     def boundary(self) -> np.ndarray:
@@ -213,134 +196,103 @@ class _Keys(NamedTuple):
     @property
     def full(self) -> np.ndarray:
         """Which keys are the first loop's."""
-        return np.asarray(self.keys < self.boundary)
+        return np.asarray(self.key < self.boundary)
 
     @property
     def end(self) -> np.ndarray:
         """Where the second loop ends."""
-        return np.clip(self.last + self.block_q, 0, len(self.keys))
+        return np.clip(self.last + self.block_q, 0, len(self.key))
 
     @property
     def last_tile(self) -> np.ndarray:
         """Which keys are in the last tile that the program visits, or past it."""
-        return np.asarray(self.keys >= (self.end - 1) // self.block_k * self.block_k)
+        return np.asarray(self.key >= self.key_tile(self.end - 1))
 
     def up_to(self, key: Any) -> np.ndarray:
         """Return which keys are met by a first loop to the tile of ``key``."""
-        return np.asarray(self.keys < self.down(key))
-
-    def masked_by(self, mask: Callable[..., Any]) -> np.ndarray:
-        """Return which pairs are seen if ``mask`` stands in the causal boundary tiles."""
-        if not self.causal:
-            return self.visible
-        reached = self.keys < -(-self.end // self.block_k) * self.block_k
-        return np.where(self.full, True, reached & mask(self.rows, self.keys, self.shift))
+        return np.asarray(self.key < self.down(key))
 
 
 def _weighted(
-    weights: Callable[[_Keys], Any],
-    loop: Callable[[_Keys], Any] | None = None,
-    read: Callable[..., Any] | None = None,
+    weights: Callable[[_Loops], Any], scaled: Callable[[_Loops], Any] | None = None, power: int = 0
 ) -> Any:
     """Return the model of a kernel that counts each (query, key) pair ``weights`` times.
 
-    ``loop``: the keys of the loop in which ``read`` (q, k, v, block_k) stands in place of q, k, v.
+    The keys of the loop ``scaled`` have scores that are multiplied by sqrt(d) ** ``power``.
     """
 
     def model(
         q: Any, k: Any, v: Any, *, causal: bool = False, block_q: int = 64, block_k: int = 64
     ) -> tuple[np.ndarray, np.ndarray]:
+        at = _Loops.of(q, k, causal=causal, block_q=block_q, block_k=block_k)
         q, k, v = as_float64(q), as_float64(k), as_float64(v)
-        n_q, n_k = q.shape[-2], k.shape[-2]
-        at = _Keys(causal, block_q, block_k, np.arange(n_q)[:, None], np.arange(n_k), n_k - n_q)
         w = weights(at)
-        s, mine, v_there = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]), np.zeros((1, n_k)), v
-        if loop and read:
-            q, k, v_there = read(q, k, v, block_k)
-            mine = loop(at)
-            s = np.where(mine, q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]), s)
+        root = np.sqrt(q.shape[-1])
+        s = q @ k.swapaxes(-1, -2) / root
+        s = np.where(scaled(at), s * root**power, s) if scaled else s
         m = np.where(w > 0, s, -np.inf).max(-1, keepdims=True)
         with np.errstate(all="ignore"):
             p = w * np.exp(np.where(w > 0, s - np.where(np.isneginf(m), 0, m), -np.inf))
             l_sum = p.sum(-1, keepdims=True)
-            o = (p * (1 - mine) @ v + p * mine @ v_there) / np.where(l_sum == 0, 1, l_sum)
-            return o, (m + np.log(np.where(l_sum == 0, 1, l_sum)))[..., 0]
+            below = np.where(l_sum == 0, 1, l_sum)
+            return p @ v / below, (m + np.log(below))[..., 0]
 
     return model
 
 
-def _by_root_of_d(power: int) -> Callable[..., Any]:
-    """Return q, k, v of which q is multiplied by a power of sqrt(d)."""
-    return lambda q, k, v, _tile: (q * q.shape[-1] ** (power / 2), k, v)
-
-
-_MISREAD: dict[str, Callable[..., Any]] = {  # in one of the two loops
-    "the scale is missing": _by_root_of_d(1),
-    "scaled twice": _by_root_of_d(-1),
-    "the scale is upside down": _by_root_of_d(2),
-    "K is reshaped, not transposed": k_reshaped(padded=True),
-    "K is read in place of V": lambda q, k, v, _tile: (q, k, k),
-    "only the first tile of keys counts": first_tile(of_k=True, of_v=True),
-}
-_MASKS: dict[str, Callable[..., Any]] = {
-    "the offset of the causal mask has the wrong sign": lambda row, key, off: key <= row - off,
-    "the causal mask is aligned at the start": lambda row, key, off: key <= row,
-    "the causal mask is one key too strict": lambda row, key, off: key < row + off,
-}
+_POWERS = {"the scale is missing": 1, "scaled twice": -1, "the scale is upside down": 2}
 _SPLIT_MISTAKES = Mistake.table(
     ("the boundary tiles are left out",
      "the second loop does not run, or the mask of it hides everything: the tiles from boundary to "
      "end are missing.",
-     _weighted(lambda at: at.visible & at.full)),
+     _weighted(lambda at: at.seen & at.full)),
     ("the full tiles are lost",
      "only the tiles from boundary on count: does the second loop go on with the m, l_sum and acc "
      "of the first?",
-     _weighted(lambda at: at.visible & ~at.full)),
+     _weighted(lambda at: at.seen & ~at.full)),
     ("full tiles are counted twice",
      "the second loop begins before boundary, at 0 or a tile too early: it begins at boundary.",
-     _weighted(lambda at: at.visible * 1.0 + at.full),
-     _weighted(lambda at: at.visible * 1.0 + (at.full & ~at.up_to(at.last + 1 - at.block_k))),
-     _weighted(lambda at: at.visible * 1.0 + (at.causal & at.full & ~at.up_to(at.last)))),
+     _weighted(lambda at: at.seen * 1.0 + at.full),
+     _weighted(lambda at: at.seen * 1.0 + (at.full & ~at.up_to(at.last + 1 - at.block_k))),
+     _weighted(lambda at: at.seen * 1.0 + (at.causal & at.full & ~at.up_to(at.last)))),
     ("one tile too many",
      "the first loop runs one tile past the boundary: a boundary tile is counted once without a "
      "mask, and once with it.",
-     _weighted(lambda at: 1.0 * at.up_to(at.last + 1 + at.block_k) + (at.visible & ~at.full))),
+     _weighted(lambda at: 1.0 * at.up_to(at.last + 1 + at.block_k) + (at.seen & ~at.full))),
     ("only the first tile of keys counts",
      "the first loop ends after one tile, wherever the boundary is: it must reach that.",
-     _weighted(lambda at: 1.0 * at.up_to(at.block_k) + (at.visible & ~at.full))),
+     _weighted(lambda at: 1.0 * at.up_to(at.block_k) + (at.seen & ~at.full))),
     ("only one boundary tile is met",
      "a tile of queries may be taller than one of keys is wide, and the diagonal then cuts through "
      "several: the second loop goes from boundary to end.",
-     _weighted(lambda at: at.visible & (at.full | at.last_tile))),
+     _weighted(lambda at: at.seen & (at.full | at.last_tile))),
     ("only the diagonal is met",
      "one tile for each program is not enough: the first loop goes from 0 to boundary, and the "
      "second on to end.",
-     _weighted(lambda at: at.visible & at.last_tile),
-     _weighted(lambda at: at.visible & ~at.full & (at.keys < at.boundary + at.block_k))),
+     _weighted(lambda at: at.seen & at.last_tile),
+     _weighted(lambda at: at.seen & ~at.full & (at.key < at.boundary + at.block_k))),
     *((name, f"in the {which} of the two loops: {SAYS[name]}",
-       _weighted(lambda at: at.visible, loop, read))
-      for name, read in _MISREAD.items()
+       _weighted(lambda at: at.seen, loop, power))
+      for name, power in _POWERS.items()
       for which, loop in (("first", lambda at: at.full), ("second", lambda at: ~at.full))),
-    *((name, SAYS[name], _weighted(partial(_Keys.masked_by, mask=mask)))
-      for name, mask in _MASKS.items()),
     ("the boundary is not rounded down",
      "the first loop runs past a boundary in the middle of a tile, and the second counts that "
      "tile's other keys again: round boundary down to a multiple of BLOCK_K.",
      _weighted(lambda at: 1.0 * at.up_to(at.last + at.block_k) + (
-         at.visible & (at.keys > at.last)))),
+         at.seen & (at.key > at.last)))),
     ("boundary tiles are not masked",
      "tiles that hide keys from some rows get no mask. Either the second loop has none, or the "
      "first runs too far: it ends where the tile's first row stops seeing whole tiles of keys.",
-     _weighted(lambda at: at.visible | at.up_to(at.last + 2)),
-     _weighted(lambda at: at.visible | at.up_to(at.last + at.block_q)),
-     _weighted(lambda at: at.visible | at.up_to(at.last + at.block_q - 1)),
-     _weighted(lambda at: at.visible | at.up_to(at.last + at.block_k - 1)),
-     _weighted(lambda at: at.visible | at.up_to(at.last + at.block_k)),
-     _weighted(lambda at: at.visible | at.up_to(at.last + at.block_q + at.block_k - 1))),
+     _weighted(lambda at: at.seen | at.up_to(at.last + 2)),
+     _weighted(lambda at: at.seen | at.up_to(at.last + at.block_q)),
+     _weighted(lambda at: at.seen | at.up_to(at.last + at.block_q - 1)),
+     _weighted(lambda at: at.seen | at.up_to(at.last + at.block_k - 1)),
+     _weighted(lambda at: at.seen | at.up_to(at.last + at.block_k)),
+     _weighted(lambda at: at.seen | at.up_to(at.last + at.block_q + at.block_k - 1))),
     ("the boundary is aligned at the start",
      "with n_q != n_k the last query must see the last key: n_k - n_q comes into the boundary, "
      "where it is negative, too.",
-     _weighted(lambda at: at.visible | at.up_to(at.first + 1))),
+     _weighted(lambda at: at.seen | at.up_to(at.first_row + 1))),
 )  # fmt: skip
 
 

@@ -21,16 +21,16 @@ from course_lib.judging.kernel_judge import in_turn, linear_memory, stored_whole
 from course_lib.judging.least import Least, counted
 from course_lib.judging.sized_launches import tiled_launches
 from course_lib.judging.spec import FAR, Case, Exercise, Mistake, Observed
-from course_lib.judging.tolerance import allowed_error, as_float64, in_float32
+from course_lib.judging.tolerance import as_float64, in_float32
+from course_lib.judging.where import Where, seen_by
+from course_lib.specs.lesson_09.gradients import eager_weights, limit
 from course_lib.specs.lesson_09.weights import (
     KEYS_OUTSIDE,
     OF_MASKS,
     OF_TILES,
     Weights,
-    Where,
     right,
     scaled_scores,
-    seen_by,
 )
 
 
@@ -161,22 +161,12 @@ def _judge_backward(case: Case, observed: Observed, expected: Any) -> Finding | 
 
 
 def _allowed_dv(case: Case, dv_true: np.ndarray) -> float:
-    """Return three times what eager PyTorch is off in the inputs' dtype, plus a little.
-
-    P = exp(S - lse) is as exact as S in float32: a score of 100 is off by some 1e-5, and so is the
-    weight that is made of it. Eager softmax subtracts a maximum first and does not show that.
-    """
-    import torch
-
+    """Return what dv may be off by, as in 9.4."""
     q, k, _, lse, do = case.args
-    s = q.float() @ k.float().mT * q.shape[-1] ** -0.5  # so tl.dot makes them
-    seen = seen_by(q.shape[-2], k.shape[-2], causal=bool(case.kwargs.get("causal")))
-    p = torch.exp(s - lse[..., None]).where(torch.from_numpy(seen).to(q.device), 0.0)
-    eager = p.to(do.dtype).mT @ do
-    dtype = str(q.dtype).removeprefix("torch.")
-    largest = max(float(s[s.isfinite()].abs().max()), 1.0)
-    of_scores = 8 * 2.0**-23 * largest * float((p.mT @ do.float().abs()).max())
-    return 1.5 * allowed_error(dv_true, as_float64(eager), dtype) + min(of_scores, 1e-3)
+    s, p = eager_weights(
+        q, k, lse, seen_by(q.shape[-2], k.shape[-2], causal=bool(case.kwargs.get("causal")))
+    )
+    return limit(s, dv_true, p.to(do.dtype).mT @ do, p.mT @ do.float().abs())
 
 
 def sizes(case: Case) -> tuple[int, int, dict[str, int], int, int]:
@@ -215,18 +205,20 @@ def _least(case: Case) -> Least:
     )
 
 
-def _stand_transposed(case: Case, observed: Observed, expected: Any) -> Finding | None:
-    """Ask that scores are made as (block_k, block_q), seen where the two tiles differ."""
+def stands(case: Case, observed: Observed, expected: Any, *, keys_first: bool) -> Finding | None:
+    """Ask that tiles of scores have the shape in which they are multiplied, where that shows."""
     b_q, b_k = (case.kwargs[f"block_{x}"] for x in "qk")
     if observed.ledger is None or b_q == b_k:
         return None
-    if not observed.ledger.dots[b_q, case.args[0].shape[-1], b_k]:
+    first, last = ("block_k", "block_q") if keys_first else ("block_q", "block_k")
+    shape = (b_q, b_k) if keys_first else (b_k, b_q)
+    if not observed.ledger.dots[shape[0], case.args[0].shape[-1], shape[1]]:
         return None
     return Finding(
-        "computes the scores transposed",
-        f"the numbers are right, but the scores are made as (block_q, block_k) = ({b_q}, {b_k}), "
-        "so P must be transposed before it is multiplied.",
-        look="multiply k by q transposed, as the given line does: (block_k, block_q).",
+        "computes the scores transposed" if keys_first else "computes the scores as they stand",
+        f"the numbers are right, but scores are made as ({last}, {first}) = {shape}, so that "
+        "they must be transposed before they are multiplied.",
+        look=f"make scores as ({first}, {last}), and nothing computed is transposed.",
     )
 
 
@@ -288,7 +280,7 @@ DELTA_AND_DV = Exercise.of(
         was_launched,
         linear_memory,
         counted(_least),
-        _stand_transposed,
+        partial(stands, keys_first=True),
     ),
     kind="kernel",
     spared={FAR: "lse is float32: near -20000 it is off by 1e-3, and so is every right weight"},

@@ -21,6 +21,7 @@ from course_lib.judging.judges import array_finding
 from course_lib.judging.kernel_judge import formal_fault, in_turn, stored_whole, was_launched
 from course_lib.judging.spec import FAR, HARD, Case, Exercise, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64, score_rounding
+from course_lib.judging.where import Where
 from course_lib.sandbox.inputs import is_tensor
 from course_lib.specs.lesson_09 import dropped
 from course_lib.specs.lesson_09.dropped import Mask
@@ -35,7 +36,7 @@ from course_lib.specs.lesson_09.gradients import (
     in_one_kernel,
     mistakes_there_and_back,
 )
-from course_lib.specs.lesson_09.weights import Where, right, scaled_scores
+from course_lib.specs.lesson_09.weights import right, scaled_scores
 
 _NAMES = ("`o`", "`lse`", "the gradient of `q`", "the gradient of `k`", "the gradient of `v`")
 _AXES = ("batch", "head", "row", "column")
@@ -250,6 +251,8 @@ def _known_slips(kept: np.ndarray, rate: float) -> list[tuple[str, str, Any]]:
 
 
 def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
+    import torch
+
     got, dtype = observed.result, case.args[0].dtype
     if got is None:
         return Finding(
@@ -259,9 +262,7 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
         )
     if not is_tensor(got[0]) or not is_tensor(got[1]):
         return Finding("returns o and lse", "forward should return two tensors: return o, lse.")
-    if fault := formal_fault(got[1], expected[1], _float32()):
-        return replace(fault, says=f"`lse`: {fault.says}")
-    if fault := formal_fault((got[0], *got[2:]), (expected[0], *expected[2:]), dtype):
+    if fault := formal_fault(got, expected, dtype, torch.float32, dtype):
         return fault
     call, rate = _Call.of(*case.args[:3], causal=case.kwargs["causal"]), case.kwargs["rate"]
     probes, eyes = got[5:], case.args[4]
@@ -274,12 +275,6 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
         return None
     kept = masks[0].kept / (1 - rate) if masks else np.ones_like(call.p)
     return _of_values(case, got, replace(call, kept=kept))
-
-
-def _float32() -> Any:
-    import torch
-
-    return torch.float32
 
 
 def _masks(outputs: Any, eyes: Any, p: np.ndarray, dtype: str) -> list[Mask]:

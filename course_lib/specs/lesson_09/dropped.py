@@ -101,35 +101,38 @@ def _bound(places: int, rate: float) -> float:
 
 def tiles_finding(mask: Mask, other: Mask, tiles: tuple[int, int]) -> Finding | None:
     """Ask that the same weights are dropped where tiles have other sizes."""
-    differ = (mask.kept != other.kept) & mask.shown & other.shown
-    if not differ.any():
-        return None
-    b, h, i, j = (int(x) for x in np.argwhere(differ)[0])
     b_q, b_k = tiles
-    return Finding(
+    return _unlike(
+        mask,
+        other,
         "drops the same in other tiles",
         f"in tiles of {b_q} queries and {b_k} keys other weights are dropped than in tiles of "
-        f"{b_k} and {b_q}: {int(differ.sum())} of them.",
-        f"first at batch {b}, head {h}, query {i}, key {j}",
-        look="number a weight by its row and key in the whole matrix, not in the tile. And does "
+        f"{b_k} and {b_q}: {{}} of them.",
+        "number a weight by its row and key in the whole matrix, not in the tile. And does "
         "anything go into the seed that is another in each call, a counter?",
     )
 
 
 def elsewhere_finding(mask: Mask, other: Mask) -> Finding | None:
     """Ask that the same weights are dropped in a call with another head_dim, dtype and causal."""
-    differ = (mask.kept != other.kept) & mask.shown & other.shown
-    if not differ.any():
-        return None
-    b, h, i, j = (int(x) for x in np.argwhere(differ)[0])
-    return Finding(
+    return _unlike(
+        mask,
+        other,
         "drops the same in other calls",
         "with the same seed, and with another head_dim, dtype and causal, other weights are "
-        f"dropped: {int(differ.sum())} of those that both see.",
-        f"first at batch {b}, head {h}, query {i}, key {j}",
-        look="of what is a weight's number made? Of seed, batch, head, row and key, and of nothing "
+        "dropped: {} of those that both see.",
+        "of what is a weight's number made? Of seed, batch, head, row and key, and of nothing "
         "else.",
     )
+
+
+def _unlike(mask: Mask, other: Mask, broken: str, says: str, look: str) -> Finding | None:
+    """Return where one of two calls drops what the other keeps, if both can be seen there."""
+    differ = np.argwhere((mask.kept != other.kept) & mask.shown & other.shown)
+    if not len(differ):
+        return None
+    where = "first at batch {}, head {}, query {}, key {}".format(*differ[0])
+    return Finding(broken, says.format(len(differ)), where, look=look)
 
 
 def line_finding(mask: Mask, rate: float) -> Finding | None:

@@ -26,6 +26,7 @@ from course_lib.judging.kernel_judge import (
 from course_lib.judging.sized_launches import HEADS
 from course_lib.judging.spec import FAR, HARD, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64, same
+from course_lib.judging.where import Where, seen_by
 from course_lib.specs.lesson_09.forward import as_far_as_right, forward_mistakes
 from course_lib.specs.lesson_09.gradients import (
     EVERY,
@@ -37,7 +38,6 @@ from course_lib.specs.lesson_09.gradients import (
     in_one_kernel,
     mistakes_there_and_back,
 )
-from course_lib.specs.lesson_09.weights import Where, seen_by
 
 _NAMES = ("`o`", "the gradient of `q`", "the gradient of `k`", "the gradient of `v`")
 

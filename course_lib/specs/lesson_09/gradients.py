@@ -18,6 +18,7 @@ from course_lib.judging.judges import array_finding
 from course_lib.judging.misread import k_reshaped
 from course_lib.judging.spec import Mistake, table
 from course_lib.judging.tolerance import allowed_error, as_float64, in_float32
+from course_lib.judging.where import Where
 from course_lib.specs.lesson_09.weights import (
     KEYS_OUTSIDE,
     OF_MASKS,
@@ -25,7 +26,6 @@ from course_lib.specs.lesson_09.weights import (
     QUERIES_OUTSIDE,
     Named,
     Weights,
-    Where,
     along_keys,
     as_inputs,
     of_zeros_past_the_end,
@@ -294,35 +294,41 @@ def allowed(
     q: Any, k: Any, v: Any, do: Any, lse: Any, delta: Any, *, seen: np.ndarray,
     truths: Sequence[np.ndarray], kept: Any = 1.0,
 ) -> list[float]:  # fmt: skip
-    """Return how far dq, dk and dv may be off: three times what eager PyTorch is, plus a little.
+    """Return how far dq, dk and dv may be off; see `limit`.
 
     ``kept``: what each weight is multiplied by, where some are dropped.
-
-    P = exp(S - lse) is as exact as S in float32: a score of 100 is off by some 1e-5, and so is the
-    weight that is made of it. Whole rows of eager products round in another order than tiles do
-    and may happen not to show that.
     """
-    import torch
-
-    visible = torch.from_numpy(seen).to(q.device)
-    s = q.float() @ k.float().mT * q.shape[-1] ** -0.5  # so tl.dot makes them, and dP
-    p = torch.exp(s - lse[..., None]).where(visible, 0.0)
+    s, p = eager_weights(q, k, lse, seen)
     ds = p * ((do.float() @ v.float().mT) * kept - delta[..., None])
     p, root = p * kept, q.shape[-1] ** -0.5
-    moved = [  # what is added up in each, sums of which may cancel
-        float(x.max())
-        for x in (
-            ds.abs() @ k.float().abs() * root,
-            ds.abs().mT @ q.float().abs() * root,
-            p.abs().mT @ do.float().abs(),
-        )
-    ]
+    moved = (
+        ds.abs() @ k.float().abs() * root,
+        ds.abs().mT @ q.float().abs() * root,
+        p.abs().mT @ do.float().abs(),
+    )
     p, ds = p.to(q.dtype), ds.to(q.dtype)
     eager = (ds @ k * root, ds.mT @ q * root, p.mT @ do)
+    return [limit(s, *one) for one in zip(truths, eager, moved, strict=True)]
+
+
+def eager_weights(q: Any, k: Any, lse: Any, seen: np.ndarray) -> tuple[Any, Any]:
+    """Return scores and weights, float32 tensors, as tl.dot and exp make them."""
+    import torch
+
+    s = q.float() @ k.float().mT * q.shape[-1] ** -0.5
+    return s, torch.exp(s - lse[..., None]).where(torch.from_numpy(seen).to(q.device), 0.0)
+
+
+def limit(s: Any, truth: np.ndarray, eager: Any, added: Any) -> float:
+    """Return how far a gradient may be off: three times what eager PyTorch is, plus a little.
+
+    P = exp(S - lse) is as exact as S in float32: a score of 100 is off by some 1e-5, and so is the
+    weight that is made of it, and what is ``added`` up, sums of which may cancel. Whole rows of
+    eager products round in another order than tiles do and may happen not to show that.
+    """
     largest = max(float(s[s.isfinite()].abs().max()), 1.0)
     rounding = min(8 * 2.0**-23 * largest, 1e-3)
-    dtype = str(q.dtype).removeprefix("torch.")
-    return [
-        1.5 * allowed_error(truth, as_float64(e), dtype) + rounding * max(added, 1.0)
-        for truth, e, added in zip(truths, eager, moved, strict=True)
-    ]
+    dtype = str(eager.dtype).removeprefix("torch.")
+    return 1.5 * allowed_error(truth, as_float64(eager), dtype) + rounding * max(
+        float(added.max()), 1.0
+    )

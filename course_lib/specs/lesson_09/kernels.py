@@ -24,11 +24,13 @@ from course_lib.judging.kernel_judge import (
 from course_lib.judging.least import Least, counted
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
+from course_lib.judging.where import Where, seen_by
 from course_lib.specs.lesson_09.delta_and_dv import (
     drawn_gradient,
     loud_case,
     saved_cases,
     sizes,
+    stands,
 )
 from course_lib.specs.lesson_09.gradients import (
     FOR_K,
@@ -46,7 +48,7 @@ from course_lib.specs.lesson_09.gradients import (
     mistakes_of,
     past_the_end,
 )
-from course_lib.specs.lesson_09.weights import KEYS_OUTSIDE, QUERIES_OUTSIDE, Where, seen_by
+from course_lib.specs.lesson_09.weights import KEYS_OUTSIDE, QUERIES_OUTSIDE
 
 _INPUTS = ("q", "k", "v", "do", "lse", "delta")
 
@@ -152,23 +154,6 @@ def _least(case: Case, *, of_keys: bool) -> Least:
         flops=(8 if of_keys else 6) * heads * counts["visited_tiles"] * b_q * b_k * d,
         properties=dict.fromkeys(again, "skips tiles that see nothing"),
         share=("a tile of keys", 2 * b_k * d) if of_keys else ("a tile of queries", b_q * d),
-    )
-
-
-def stands(case: Case, observed: Observed, expected: Any, *, keys_first: bool) -> Finding | None:
-    """Ask that tiles of scores have the shape in which they are multiplied, where that shows."""
-    b_q, b_k = (case.kwargs[f"block_{x}"] for x in "qk")
-    if observed.ledger is None or b_q == b_k:
-        return None
-    first, last = ("block_k", "block_q") if keys_first else ("block_q", "block_k")
-    shape = (b_q, b_k) if keys_first else (b_k, b_q)
-    if not observed.ledger.dots[shape[0], case.args[0].shape[-1], shape[1]]:
-        return None
-    return Finding(
-        "computes the scores transposed" if keys_first else "computes the scores as they stand",
-        f"the numbers are right, but scores are made as ({last}, {first}) = {shape}, so that "
-        "they must be transposed before they are multiplied.",
-        look=f"make S and dP as ({first}, {last}), and nothing computed is transposed.",
     )
 
 

@@ -15,6 +15,7 @@ from course_lib.judging.cases import Triple
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake, Observed, table
+from course_lib.judging.where import Where, seen_by
 from course_lib.specs.lesson_09.gradients import (
     FOR_K,
     FOR_Q,
@@ -29,7 +30,6 @@ from course_lib.specs.lesson_09.gradients import (
     gradients_finding,
     mistakes_of,
 )
-from course_lib.specs.lesson_09.weights import Where, seen_by
 
 
 def _tile(

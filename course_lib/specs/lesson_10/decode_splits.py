@@ -150,68 +150,66 @@ def _in_turn(x: Any, kv_heads: int) -> Any:
     return stored.reshape(x.shape)
 
 
-def _share(name: str, says: str, *shares: Any) -> tuple[Mistake, ...]:
-    return Mistake.ways(name, says, *(Parts(share=share) for share in shares))
-
-
 _NO_KEY = "a program without a key has l_sum = 0 and m = -inf: its o is 0 and its lse is -inf"
-OF_SHARES = (
-    *_share(
+OF_SHARES = Mistake.table(
+    (
         "a split takes its neighbour's keys",
         "the last tile of a split reaches into the next one, so those keys count twice: a key "
         "counts if it lies before the end of its own split, not before the end of the cache.",
-        _to_whole_tiles,
+        Parts(share=_to_whole_tiles),
     ),
-    Mistake(
+    (
         "the neighbour's keys count as score 0",
         "the last tile of a split reaches into the next one. Those keys are not loaded, but their "
         "scores of 0 count: the mask of the scores ends with the split's own keys, too.",
         _neighbours_as_zeros,
     ),
-    *_share(
+    (
         "every split takes all the keys",
         "the loop of each program begins at 0: it begins at split * share.",
-        _all_of_them,
+        Parts(share=_all_of_them),
     ),
-    *_share(
+    (
         "a split goes on to the end",
         "the loop of a split ends at (split + 1) * share, or with the last key: here it goes on.",
-        _to_the_end,
+        Parts(share=_to_the_end),
     ),
-    *_share(
+    (
         "a split takes one tile only",
         "a split may hold many tiles, or one and a bit: loop over them.",
-        _one_tile,
+        Parts(share=_one_tile),
     ),
-    *_share(
+    (
         "only the first tile of keys counts",
         "the addresses of K and V do not move, neither with the split nor with the loop: keys = "
         "start + tl.arange(0, BLOCK_K).",
-        _first_tile_again,
+        Parts(share=_first_tile_again),
     ),
-    *_share(
+    (
         "the last keys belong to no split",
         "share is n / splits rounded down, so that the last keys are left over: round up.",
-        _rounded_down,
+        Parts(share=_rounded_down),
     ),
-    *_share(
+    (
         "another share of the keys",
         "merged, these parts are right; but split i is to hold the keys from i * share to "
         "(i + 1) * share, share = ceil(n / splits), as in 10.3, whatever block_k is.",
-        _tiles_like_cards,
-        _runs_of_tiles,
-        _rest_to_the_last,
-        _one_key_more,
+        Parts(share=_tiles_like_cards),
+        Parts(share=_runs_of_tiles),
+        Parts(share=_rest_to_the_last),
+        Parts(share=_one_key_more),
     ),
-    *(
-        Mistake("a split without keys is not guarded", f"{_NO_KEY}, not NaN.", Parts(empty=empty))
-        for empty in ((math.nan, -math.inf), (math.nan, math.nan), (0.0, math.nan))
+    (
+        "a split without keys is not guarded",
+        f"{_NO_KEY}, not NaN.",
+        *(Parts(empty=x) for x in ((math.nan, -math.inf), (math.nan, math.nan), (0.0, math.nan))),
     ),
-    *(
-        Mistake("the lse of a split without keys is not -inf", f"{_NO_KEY}.", Parts(empty=(0.0, x)))
-        for x in NOT_NONE
+    (
+        "the lse of a split without keys is not -inf",
+        f"{_NO_KEY}.",
+        *(Parts(empty=(0.0, x)) for x in NOT_NONE),
     ),
-    Mistake(
+    (
         "the parts are stored in another order",
         "part number split of all heads comes first: row (split * B * H_kv + kv_head) * group.",
         Parts(placed=_in_turn),
