@@ -22,7 +22,6 @@ from course_lib.judging.misread import (
     Known,
     Misreading,
     Model,
-    either_way,
     first_tile,
     k_not_transposed,
     k_reshaped,
@@ -33,14 +32,11 @@ from course_lib.judging.misread import (
     packed_batches,
     read_at,
     repeated,
-    swapped,
-    unit_columns,
-    unit_rows,
     with_strides_of,
     wrong_neighbours,
 )
 from course_lib.judging.spec import Mistake
-from course_lib.judging.strides import AS_IF, IGNORED, NO_ROW_STRIDE
+from course_lib.judging.strides import AS_IF, IGNORED
 
 
 def _at_n_q(number: np.ndarray, _block_q: int, _block_k: int, n_q: int, _n_k: int) -> np.ndarray:
@@ -75,7 +71,6 @@ STALE = "o is divided by the l of before the last tile"
 STARTS_LOW = "the maximum does not start at -inf"
 STARTS_LOW_SLIPS = tuple(f"start_{name}" for name, _ in LOW_NUMBERS)
 OTHER_STRIDES = "the strides of another tensor"
-STRIDES_EXCHANGED = "two strides are exchanged"
 ALL_NAN = "-inf makes NaN of everything"
 ZERO_AT_LEAST = "a maximum below 0 counts as 0"
 BASES = "base 2 and base e are mixed"
@@ -88,18 +83,18 @@ _KNOWN = (
         "O is not rescaled",
         "the running sum is rescaled by alpha but the running output is not: "
         "both were measured against the old maximum.",
-        *either_way("no_rescale_o"),
+        "no_rescale_o",
         "no_rescale_o_whole",
     ),
     known(
         "l is not rescaled",
         "the running output is rescaled by alpha but the running sum is not.",
-        *either_way("no_rescale_l"),
+        "no_rescale_l",
     ),
     known(
         "nothing is rescaled",
         f"neither the sum nor the output is rescaled when a new maximum arrives. {ALPHA_IS_1}",
-        *either_way("neither"),
+        "neither",
     ),
     known(
         "alpha is inverted",
@@ -195,7 +190,8 @@ _KNOWN = (
         "the past is thrown away",
         "l or acc (or both) hold the last tile only. Either they are set anew in each tile, not "
         "added to, or m stays at -inf, so that alpha is 0.",
-        *either_way("forget_o", "forget_l"),
+        "forget_o",
+        "forget_l",
         "forget_both",
         "forget_whole",
         "keep_max",
@@ -216,7 +212,9 @@ _KNOWN = (
         "rescaled twice",
         "alpha multiplies the running sum, or the running output, twice in a step: once is enough "
         "to bring it to the new maximum.",
-        *either_way("alpha_twice_in_l", "alpha_twice_in_o", "alpha_twice"),
+        "alpha_twice_in_l",
+        "alpha_twice_in_o",
+        "alpha_twice",
     ),
     known(
         BASES,
@@ -224,7 +222,7 @@ _KNOWN = (
         "in the scale, or exp everywhere without it.",
         Misreading(factor=LN_2),
         Misreading(factor=1 / LN_2),
-        *either_way(*BASES_SLIPS),
+        *BASES_SLIPS,
         Misreading(factor=LN_2, loop=SLIPS["lse_in_base_2"]),
         Misreading(factor=LN_2, loop=SLIPS["base_e_in_l_and_o"]),
     ),
@@ -455,27 +453,10 @@ _KNOWN = (
         ),
     ),
     known(
-        STRIDES_EXCHANGED,
-        "two strides of one tensor stand in each other's place: batch and head, head and row, or "
-        "row and column.",
-        *(Misreading(strides=swapped(name, one, one + 1)) for name in "qkv" for one in (0, 1, 2)),
-    ),
-    known(
         "the batch stride is taken for that of all heads",
         "batches need not lie one after the last head of the other: split the program's number "
         "into batch and head, and multiply each by its own stride.",
         *(Misreading(strides=packed_batches(names)) for names in ("qkv", "q", "k", "v", "kv")),
-    ),
-    known(
-        NO_ROW_STRIDE,
-        "rows begin at their number, not at their number times the stride: multiply each by the "
-        "tensor's row stride.",
-        *(Misreading(strides=unit_rows(names)) for names in ("qkv", "q", "k", "v", "kv")),
-    ),
-    known(
-        "the column stride is taken for 1",
-        "the numbers of a row need not stand side by side: multiply the column by its stride.",
-        *(Misreading(strides=unit_columns(names)) for names in ("qkv", "q", "k", "v", "kv")),
     ),
     known(
         "the root of head_dim is cut to a whole number",

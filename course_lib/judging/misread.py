@@ -259,19 +259,6 @@ def known(name: str, says: str, *slips: str | Misreading) -> Known:
     return Known(name, says, tuple(readings))
 
 
-def either_way(*slips: str) -> tuple[Misreading, ...]:
-    """Return slips of which one that walks over the tiles from the last to the first is seen too.
-
-    A right loop may do that, and what is made of the first tiles is then made of the last ones.
-    """
-    loops = [SLIPS[slip] for slip in slips]
-    return tuple(
-        Misreading(loop=replace(loop, backwards=backwards))
-        for backwards in (False, True)
-        for loop in loops
-    )
-
-
 def _down_the_columns(s: Array, v: Array) -> tuple[Array, int]:
     p = np.exp(s - s.max(axis=0))
     return (p / p.sum(axis=0)) @ v, 0
@@ -396,55 +383,25 @@ def read_at(names: str, head_rows: str = "n_k", row: str = "d") -> Callable[...,
 
 
 def with_strides_of(whose: str, *readers: str) -> Callable[..., Any]:
-    """Return q, k, v of which ``readers`` are read at the strides of another tensor.
-
-    To be called with the tensors as they lie in memory (``Misreading.strides``).
-    """
+    """Return q, k, v of which ``readers`` are read at the strides of another tensor."""
 
     def read(**tensors: Any) -> dict[str, Any]:
         strides = tensors[whose].stride()
         return {
-            name: _at_strides(x, strides) if name in readers else x for name, x in tensors.items()
+            n: x.as_strided(x.shape, strides) if n in readers else x for n, x in tensors.items()
         }
 
     return read
-
-
-def swapped(name: str, one: int, other: int) -> Callable[..., Any]:
-    """Return q, k, v of which ``name`` is read with two of its strides exchanged."""
-
-    def strides(x: Any) -> list[int]:
-        own = list(x.stride())
-        own[one], own[other] = own[other], own[one]
-        return own
-
-    return _read_at(name, strides)
-
-
-def unit_columns(names: str) -> Callable[..., Any]:
-    """Return q, k, v of which ``names`` are read as if a row's numbers stood side by side."""
-    return _read_at(names, lambda x: (*x.stride()[:-1], 1))
-
-
-def unit_rows(names: str) -> Callable[..., Any]:
-    """Return q, k, v of which ``names`` are read as if each row began one number further."""
-    return _read_at(names, lambda x: (*x.stride()[:-2], 1, x.stride(-1)))
 
 
 def packed_batches(names: str) -> Callable[..., Any]:
-    """Return q, k, v of which ``names`` are read as if a batch began after the last head."""
-    return _read_at(names, lambda x: (x.shape[1] * x.stride(1), *x.stride()[1:]))
+    """Return q, k, v of which ``names`` are read as if a batch began after the last head.
 
+    To be called with the tensors as they lie in memory (``Misreading.strides``). It raises
+    RuntimeError past the end of the memory.
+    """
 
-def _read_at(names: str, strides: Callable[..., Any]) -> Callable[..., Any]:
-    def read(**tensors: Any) -> dict[str, Any]:
-        return {
-            name: _at_strides(x, strides(x)) if name in names else x for name, x in tensors.items()
-        }
+    def packed(x: Any) -> Any:
+        return x.as_strided(x.shape, (x.shape[1] * x.stride(1), *x.stride()[1:]))
 
-    return read
-
-
-def _at_strides(x: Any, strides: Any) -> Any:
-    """Return what stands at these strides. Raises RuntimeError past the end of the memory."""
-    return x.as_strided(x.shape, tuple(strides))
+    return lambda **tensors: {n: packed(x) if n in names else x for n, x in tensors.items()}

@@ -13,6 +13,7 @@ from course_lib.judging.spec import Case, Exercise, Mistake
 
 IGNORED = "strides are ignored"
 NO_ROW_STRIDE = "the row stride is missing"
+STRIDES_EXCHANGED = "two strides are exchanged"
 AS_IF = "not contiguous, and read as if contiguous: each tensor has strides of its own."
 
 

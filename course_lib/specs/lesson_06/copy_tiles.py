@@ -20,9 +20,9 @@ from course_lib.judging.kernel_judge import (
     was_launched,
 )
 from course_lib.judging.least import Least, counted
-from course_lib.judging.misconceptions import STRIDES_EXCHANGED, TIMES_INFINITY
+from course_lib.judging.misconceptions import TIMES_INFINITY
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed, table
-from course_lib.judging.strides import IGNORED, NO_ROW_STRIDE
+from course_lib.judging.strides import IGNORED, NO_ROW_STRIDE, STRIDES_EXCHANGED
 from course_lib.judging.tolerance import as_float64
 
 

@@ -14,7 +14,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.least import Least, counted
 from course_lib.judging.load_map import Cut
-from course_lib.judging.misconceptions import OTHER_STRIDES, SAYS, STRIDES_EXCHANGED
+from course_lib.judging.misconceptions import OTHER_STRIDES, SAYS
 from course_lib.judging.spec import (
     FAR,
     HARD,
@@ -26,7 +26,7 @@ from course_lib.judging.spec import (
     Observed,
     table,
 )
-from course_lib.judging.strides import NO_ROW_STRIDE
+from course_lib.judging.strides import NO_ROW_STRIDE, STRIDES_EXCHANGED
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_06.copy_tiles import PAST_THE_ENDS
 

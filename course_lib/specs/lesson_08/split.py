@@ -17,7 +17,6 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import in_turn, linear_memory, stored_whole, was_launched
 from course_lib.judging.least import attention_least, counted
 from course_lib.judging.misconceptions import SAYS, attention_mistakes
-from course_lib.judging.misread import first_tile, k_reshaped
 from course_lib.judging.sized_launches import tiled_launches
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64
@@ -222,13 +221,11 @@ class _Loops(Where):
 
 
 def _weighted(
-    weights: Callable[[_Loops], Any],
-    loop: Callable[[_Loops], Any] | None = None,
-    read: Callable[..., Any] | None = None,
+    weights: Callable[[_Loops], Any], scaled: Callable[[_Loops], Any] | None = None, power: int = 0
 ) -> Any:
     """Return the model of a kernel that counts each (query, key) pair ``weights`` times.
 
-    ``loop``: the keys of the loop in which ``read`` (q, k, v, block_k) stands in place of q, k, v.
+    The keys of the loop ``scaled`` have scores that are multiplied by sqrt(d) ** ``power``.
     """
 
     def model(
@@ -237,35 +234,20 @@ def _weighted(
         at = _Loops.of(q, k, causal=causal, block_q=block_q, block_k=block_k)
         q, k, v = as_float64(q), as_float64(k), as_float64(v)
         w = weights(at)
-        mine, v_there = np.zeros((1, len(at.key))), v
-        s = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
-        if loop and read:
-            q, k, v_there = read(q, k, v, block_k)
-            mine = loop(at)
-            s = np.where(mine, q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]), s)
+        root = np.sqrt(q.shape[-1])
+        s = q @ k.swapaxes(-1, -2) / root
+        s = np.where(scaled(at), s * root**power, s) if scaled else s
         m = np.where(w > 0, s, -np.inf).max(-1, keepdims=True)
         with np.errstate(all="ignore"):
             p = w * np.exp(np.where(w > 0, s - np.where(np.isneginf(m), 0, m), -np.inf))
             l_sum = p.sum(-1, keepdims=True)
-            o = (p * (1 - mine) @ v + p * mine @ v_there) / np.where(l_sum == 0, 1, l_sum)
-            return o, (m + np.log(np.where(l_sum == 0, 1, l_sum)))[..., 0]
+            below = np.where(l_sum == 0, 1, l_sum)
+            return p @ v / below, (m + np.log(below))[..., 0]
 
     return model
 
 
-def _by_root_of_d(power: int) -> Callable[..., Any]:
-    """Return q, k, v of which q is multiplied by a power of sqrt(d)."""
-    return lambda q, k, v, _tile: (q * q.shape[-1] ** (power / 2), k, v)
-
-
-_MISREAD: dict[str, Callable[..., Any]] = {  # in one of the two loops
-    "the scale is missing": _by_root_of_d(1),
-    "scaled twice": _by_root_of_d(-1),
-    "the scale is upside down": _by_root_of_d(2),
-    "K is reshaped, not transposed": k_reshaped(padded=True),
-    "K is read in place of V": lambda q, k, v, _tile: (q, k, k),
-    "only the first tile of keys counts": first_tile(of_k=True, of_v=True),
-}
+_POWERS = {"the scale is missing": 1, "scaled twice": -1, "the scale is upside down": 2}
 _MASKS: dict[str, Callable[..., Any]] = {
     "the offset of the causal mask has the wrong sign": lambda row, key, off: key <= row - off,
     "the causal mask is aligned at the start": lambda row, key, off: key <= row,
@@ -302,8 +284,8 @@ _SPLIT_MISTAKES = Mistake.table(
      _weighted(lambda at: at.seen & at.last_tile),
      _weighted(lambda at: at.seen & ~at.full & (at.key < at.boundary + at.block_k))),
     *((name, f"in the {which} of the two loops: {SAYS[name]}",
-       _weighted(lambda at: at.seen, loop, read))
-      for name, read in _MISREAD.items()
+       _weighted(lambda at: at.seen, loop, power))
+      for name, power in _POWERS.items()
       for which, loop in (("first", lambda at: at.full), ("second", lambda at: ~at.full))),
     *((name, SAYS[name], _weighted(partial(_Loops.masked_by, mask=mask)))
       for name, mask in _MASKS.items()),
