@@ -239,7 +239,7 @@ def _notes_kept(q: Any, k: Any, v: Any, window: int, of_all: bool, **_tiles: int
     """Return what becomes of notes that begin anew with a key head, or (``of_all``) never."""
     shared = len(q) // len(k)
     group = len(q) if of_all else shared
-    o, lse = window_truth(q, *(np.repeat(x, shared, axis=0) for x in (k, v)), window)
+    o, lse = window_truth(q, np.repeat(k, shared, axis=0), np.repeat(v, shared, axis=0), window)
     out = np.empty_like(o)
     for head in range(len(q)):
         kept = slice(head - head % group, head + 1)
