@@ -70,7 +70,7 @@ STALE = "o is divided by the l of before the last tile"
 STARTS_LOW = "the maximum does not start at -inf"
 STARTS_LOW_SLIPS = tuple(f"start_{name}" for name, _ in LOW_NUMBERS)
 ALL_NAN = "-inf makes NaN of everything"
-ZERO_AT_LEAST = "a maximum below 0 counts as 0"
+ZERO_AT_LEAST = "a very negative maximum is replaced"
 BASES = "base 2 and base e are mixed"
 UNSCALED_MAXIMUM = "the maximum is that of unscaled scores"
 TIMES_INFINITY = "0 times infinity is NaN"
@@ -122,8 +122,8 @@ _KNOWN = (
     ),
     known(
         ZERO_AT_LEAST,
-        "the running maximum is never below 0 (does it start there?): where all scores are very "
-        "negative, every exponential vanishes. Start at -inf.",
+        "the running maximum never falls below some number, 0 or another: does it start there? "
+        "Where all scores are far below that, every exponential vanishes. Start at -inf.",
         "start_zero",
         "zero_at_least",
     ),

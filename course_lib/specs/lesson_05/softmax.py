@@ -126,9 +126,9 @@ def cut_off(truth: Callable[..., Any]) -> tuple[Any, ...]:
 
 
 _MISTAKES = Mistake.table(
-    ("a maximum below 0 counts as 0",
-     "What is subtracted is never below 0. In a row of very negative scores every exponential "
-     "is then 0. Take the maximum of the row's scores, whatever it is.",
+    ("a very negative maximum is replaced",
+     "What is subtracted is never below some number, 0 or another. In a row of very negative "
+     "scores every exponential is then 0. Take the maximum of the row's scores, whatever it is.",
      *(_less(lambda x: np.maximum(x.max(axis=1, keepdims=True), 0), more=more)
        for more in _ADDED)),
     ("masked means score zero",

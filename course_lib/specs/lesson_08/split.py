@@ -141,7 +141,10 @@ def _masks_all(made: int, t_k: int) -> Finding:
     )
 
 
-_ALL_MASKED = "every tile is masked: in which of the two loops does `hide` belong?"
+_ALL_MASKED = (
+    "every tile is masked: the loop over whole tiles masks as well, or has no turn (is `boundary` "
+    "0?), or is missing."
+)
 
 
 def _which_are_masked(case: Case, each: list[int]) -> str:

@@ -163,7 +163,7 @@ def of_the_softmax(dtype: type[np.floating[Any]]) -> tuple[tuple[str, str, Any],
          against(lambda s: s.mean(axis=-1, keepdims=True)),
          against(lambda s: s[..., :1])),
         (BASES, SAYS[BASES], lambda s: softmax(np.log(2) * s)),
-        ("a maximum below 0 counts as 0", SAYS["a maximum below 0 counts as 0"],
+        ("a very negative maximum is replaced", SAYS["a very negative maximum is replaced"],
          against(lambda s: np.maximum(s.max(axis=-1, keepdims=True), 0))),
         *weights_of_tiles(dtype),
     )  # fmt: skip

@@ -190,7 +190,7 @@ _OF_WEIGHTS = Mistake.table(
 # A merge is a softmax over the splits: the mistakes that one can make in it are those of lesson 03.
 _SHARED = frozenset(
     {
-        "a maximum below 0 counts as 0", "no maximum is subtracted", NOT_THE_MAXIMUM, BASES,
+        "a very negative maximum is replaced", "no maximum is subtracted", NOT_THE_MAXIMUM, BASES,
         LEFT_OUT, "log2 where ln is meant", "lse in base 2", "lse is m", "lse is ln(m + l)",
         "lse is only l",
     }

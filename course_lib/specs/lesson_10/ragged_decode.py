@@ -147,6 +147,11 @@ _MISTAKES = Mistake.table(
      "a sequence has lengths[batch] keys, and what lies behind them in its cache belongs to "
      "nobody: neither the loop nor the mask may reach past that.",
      Parts(share=_off_by(1 << 30))),
+    ("only the last split ends with the sequence",
+     "a sequence may end in any split: the end of each share is the smaller of its own end and "
+     "lengths[batch], not that of the last split alone.",
+     Parts(share=lambda split, splits, n, length, block_k: run(
+         split, splits, n, length if split == splits - 1 else n, block_k))),
     ("the padding counts in the last tile",
      "the loop ends with the sequence, but its last tile is masked at the end of the run: the "
      "keys of it that lie behind the length count.",

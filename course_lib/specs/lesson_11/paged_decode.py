@@ -124,6 +124,7 @@ def _least(case: Case) -> Least:
         loads=renamed(wanted.loads),
         tiles=renamed(wanted.tiles),
         properties=renamed(wanted.properties),
+        unmasked=renamed(wanted.unmasked),
     )
 
 
