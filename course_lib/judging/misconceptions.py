@@ -331,13 +331,15 @@ _KNOWN = (
     ),
     known(
         "the wrong heads share",
-        "neighbours share: query head h uses key/value head h // (H // H_kv), not h % H_kv.",
+        "neighbours share: query head h uses key/value head h // (H // H_kv), not h % H_kv or "
+        "h // H_kv.",
         *(
             Misreading(inputs=wrong_neighbours(names, share))
             for names in ("kv", "k", "v")
             for share in (
                 lambda head, kv_heads: head % kv_heads,
                 lambda head, kv_heads: head % (len(head) // kv_heads),
+                lambda head, kv_heads: np.minimum(head // kv_heads, kv_heads - 1),
             )
         ),
     ),

@@ -217,11 +217,15 @@ class _Loops(Where):
 
 
 def _weighted(
-    weights: Callable[[_Loops], Any], scaled: Callable[[_Loops], Any] | None = None, power: int = 0
+    weights: Callable[[_Loops], Any],
+    scaled: Callable[[_Loops], Any] | None = None,
+    power: int = 0,
+    beyond: Callable[[_Loops], Any] = lambda at: 0,
 ) -> Any:
     """Return the model of a kernel that counts each (query, key) pair ``weights`` times.
 
-    The keys of the loop ``scaled`` have scores that are multiplied by sqrt(d) ** ``power``.
+    The keys of the loop ``scaled`` have scores that are multiplied by sqrt(d) ** ``power``. And so
+    many places ``beyond`` the last key count as score 0.
     """
 
     def model(
@@ -233,10 +237,12 @@ def _weighted(
         root = np.sqrt(q.shape[-1])
         s = q @ k.swapaxes(-1, -2) / root
         s = np.where(scaled(at), s * root**power, s) if scaled else s
+        more = beyond(at)
         m = np.where(w > 0, s, -np.inf).max(-1, keepdims=True)
+        m = np.where(more > 0, np.maximum(m, 0), m)
         with np.errstate(all="ignore"):
             p = w * np.exp(np.where(w > 0, s - np.where(np.isneginf(m), 0, m), -np.inf))
-            l_sum = p.sum(-1, keepdims=True)
+            l_sum = p.sum(-1, keepdims=True) + np.where(more > 0, more * np.exp(-m), 0)
             below = np.where(l_sum == 0, 1, l_sum)
             return p @ v / below, (m + np.log(below))[..., 0]
 
@@ -295,7 +301,10 @@ _SPLIT_MISTAKES = Mistake.table(
     ("the boundary is aligned at the start",
      "with n_q != n_k the last query must see the last key: n_k - n_q comes into the boundary, "
      "where it is negative, too.",
-     _weighted(lambda at: at.seen | at.up_to(at.first_row + 1))),
+     _weighted(lambda at: at.seen | at.up_to(at.first_row + 1)),
+     _weighted(lambda at: at.seen | (at.causal & (at.key < at.first_row // at.block_k * at.block_k)),
+               beyond=lambda at: at.causal * np.maximum(
+                   at.first_row // at.block_k * at.block_k - len(at.key), 0))),
 )  # fmt: skip
 
 

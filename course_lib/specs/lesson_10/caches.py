@@ -103,8 +103,9 @@ def copy_finding(ledger: Any, one: int, most: int) -> Finding | None:
         "makes no copy of the cache",
         f"the numbers are right, but {made:,} bytes of new tensors are written, the largest by "
         f"`{largest.op}` ({largest.n_bytes:,} bytes): {says}, at each token.",
-        look="index and slice it: a view costs nothing. Nothing that is repeated, concatenated, "
-        "padded or converted is a view, and each of these may be a `clone` inside.",
+        look="slice it: a view costs nothing. Nothing that is repeated, concatenated, padded, "
+        "converted, or picked by a mask or a list is a view, and each of these may be a `clone` "
+        "inside. Who reads the same rows shares one product.",
     )
 
 
