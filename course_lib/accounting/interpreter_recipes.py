@@ -30,7 +30,9 @@ _WHOLE, _FRACTIONS = {"int32", "int64"}, {"fp32", "fp64"}
 _MOST_KEPT = 4 << 20  # bytes of tiles that hold one number each
 _MOST_RECIPES = 256  # of a function: its constants may be different in each call
 _CONSTANTS = {int, float, bool, str, type(None)}
-_CONSTANTS |= {getattr(interpreter._ir, name, int) for name in ("CACHE_MODIFIER", "EVICTION_POLICY")}
+_CONSTANTS |= {
+    getattr(interpreter._ir, name, int) for name in ("CACHE_MODIFIER", "EVICTION_POLICY")
+}
 _ALL = slice(None)
 _MISSING: Any = object()
 
@@ -218,7 +220,9 @@ def _recipe(heard: list[Any], operands: list[Any], answer: Any) -> _Recipe | Non
         for x in args:
             at.append(places[id(x)] if type(x) is Handle else known)
             known += type(x) is not Handle
-        steps.append((name, itemgetter(*at) if len(at) > 1 else itemgetter(slice(at[0], at[0] + 1))))
+        steps.append(
+            (name, itemgetter(*at) if len(at) > 1 else itemgetter(slice(at[0], at[0] + 1)))
+        )
         places[id(made)] = len(operands) + len(constants) + len(steps) - 1
     if not steps or answer.handle is not made:
         return None

@@ -32,6 +32,7 @@ from course_lib.judging.misread import (
     packed_batches,
     read_at,
     repeated,
+    with_strides_of,
     wrong_neighbours,
 )
 from course_lib.judging.spec import Mistake
@@ -69,6 +70,7 @@ MOST_BELOW = "what lies far below the maximum weighs too much"
 STALE = "o is divided by the l of before the last tile"
 STARTS_LOW = "the maximum does not start at -inf"
 STARTS_LOW_SLIPS = tuple(f"start_{name}" for name, _ in LOW_NUMBERS)
+OTHER_STRIDES = "the strides of another tensor"
 ALL_NAN = "-inf makes NaN of everything"
 ZERO_AT_LEAST = "a very negative maximum is replaced"
 BASES = "base 2 and base e are mixed"
@@ -444,6 +446,15 @@ _KNOWN = (
         for x in "qkvo"
     ),
     known(
+        OTHER_STRIDES,
+        "a tensor is read at the strides of another one: each has strides of its own, which are "
+        "the same only if both have one shape and lie alike in memory.",
+        *(
+            Misreading(strides=with_strides_of(whose, *readers))
+            for whose, readers in (("q", "kv"), ("q", "k"), ("q", "v"), ("k", "q"), ("k", "v"))
+        ),
+    ),
+    known(
         "the batch stride is taken for that of all heads",
         "batches need not lie one after the last head of the other: split the program's number "
         "into batch and head, and multiply each by its own stride.",
@@ -601,18 +612,37 @@ def weights_of_tiles(
 ) -> Iterator[tuple[str, str, Callable[[np.ndarray], np.ndarray]]]:
     """Yield (name, sentence, scores (..., n) -> what multiplies the n values) of a slip in tiles.
 
-    For functions that may be written in one piece or in tiles of 64 keys, whose notes are of
-    ``dtype``.
+    For functions that may be written in one piece or in tiles of keys, of 32, 64 or 128, whose
+    notes are of ``dtype``.
     """
-    for one in known_as(frozenset(_OF_TILES)):
-        for loop in (slip.loop for slip in one.slips if slip == Misreading(loop=slip.loop)):
-            for guarded in loop.guards:
-                yield one.name, one.says, partial(_in_tiles, loop, dtype, guarded)
+    for tile in (64, 32, 128):
+        yield (
+            "only the first tile of keys counts",
+            "the loop ends after one tile: it must reach the last key.",
+            partial(_up_to, False, tile, dtype, True),
+        )
+        for guarded in (True, False):
+            yield (
+                "the last tile is dropped",
+                SAYS["the last tile is dropped"],
+                partial(_up_to, True, tile, dtype, guarded),
+            )
+        for one in known_as(frozenset(_OF_TILES)):
+            for loop in (slip.loop for slip in one.slips if slip == Misreading(loop=slip.loop)):
+                for guarded in loop.guards:
+                    yield one.name, one.says, partial(_in_tiles, loop, tile, dtype, guarded)
 
 
-def _in_tiles(loop: Slip, dtype: Any, guarded: bool, s: np.ndarray) -> np.ndarray:
+def _up_to(whole: bool, tile: int, dtype: Any, guarded: bool, s: np.ndarray) -> np.ndarray:
+    """Return the weights of the ``whole`` tiles, or of the first one alone."""
+    n = s.shape[-1]
+    end = n // tile * tile if whole else tile
+    return _in_tiles(Slip(), tile, dtype, guarded, np.where(np.arange(n) < end, s, -np.inf))
+
+
+def _in_tiles(loop: Slip, tile: int, dtype: Any, guarded: bool, s: np.ndarray) -> np.ndarray:
     rows, n = s.reshape(-1, s.shape[-1]).astype(dtype), s.shape[-1]
-    return stream(loop, rows, np.eye(n), 64, guarded=guarded)[0].reshape(s.shape)
+    return stream(loop, rows, np.eye(n), tile, guarded=guarded)[0].reshape(s.shape)
 
 
 def known_as(names: frozenset[str]) -> Iterator[Known]:

@@ -382,6 +382,18 @@ def read_at(names: str, head_rows: str = "n_k", row: str = "d") -> Callable[...,
     return read
 
 
+def with_strides_of(whose: str, *readers: str) -> Callable[..., Any]:
+    """Return q, k, v of which ``readers`` are read at the strides of another tensor."""
+
+    def read(**tensors: Any) -> dict[str, Any]:
+        strides = tensors[whose].stride()
+        return {
+            n: x.as_strided(x.shape, strides) if n in readers else x for n, x in tensors.items()
+        }
+
+    return read
+
+
 def packed_batches(names: str) -> Callable[..., Any]:
     """Return q, k, v of which ``names`` are read as if a batch began after the last head.
 

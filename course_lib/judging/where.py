@@ -49,17 +49,17 @@ class Where:
     def shift(self) -> int:
         """How many keys more than queries there are."""
         n_q, n_k = self.seen.shape
-        return n_k - n_q
+        return int(n_k - n_q)
 
     @property
     def first_row(self) -> np.ndarray:
         """The first row of each row's tile."""
-        return self.row_tile(self.row)
+        return np.asarray(self.row_tile(self.row))
 
     @property
     def first_key(self) -> np.ndarray:
         """The first key of each key's tile."""
-        return self.key_tile(self.key)
+        return np.asarray(self.key_tile(self.key))
 
     def row_tile(self, row: Any) -> Any:
         """Return where the tile of a row begins."""

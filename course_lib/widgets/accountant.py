@@ -230,8 +230,8 @@ class HBMAccountant(CourseWidget):
         """Return what one query head moves, one dict a trip: tensor, direction, kind, wide, tall.
 
         Width and height count numbers, so that their product times b, heads, batch and layers is
-        the trip's bytes. A trip of scores is a ``"square"``; of Q, K, V or O a ``"strip"`` as tall
-        as a square; of K and V, loaded again and again, a ``"pile"`` no wider than a square.
+        the trip's bytes; all are N tall. A trip of scores is a ``"square"``; of Q, K, V or O a
+        ``"strip"``; of K and V, loaded again and again, a ``"pile"``.
         """
         return areas(_model(model), symbols(**self.shape(n=self.n if n is None else n)))
 
@@ -307,7 +307,7 @@ class HBMAccountant(CourseWidget):
         rows = self.rows()
         least = next((row["bytes"] for row in rows if row["kind"] == "lower bound"), None)
         against = [f" = {row['bytes'] / least:.3g} ×" if least else "" for row in rows]
-        names = [f"{row['name']}\n{bytes_decimal(row['bytes'])}{ratio}"
+        names = [f"{row['name']}: {bytes_decimal(row['bytes'])}{ratio}"
                  for row, ratio in zip(rows, against, strict=True)]  # fmt: skip
         draw_areas(left, [placed(self.areas(m)) for m in self.models], names, notes)
         lengths = [2**i for i in range(6, 19)]

@@ -224,9 +224,9 @@ p_factor.reveal(
 # %% accountant [markdown]
 # ## The instrument
 #
-# The three prices as areas at one scale, one square for each trip of the scores. Below them
-# is the [least time](#fac-accountant-time) of each on an H100. (FLOP/byte, *launches* and what
-# *sets the pace* are told further down.)
+# The three prices as areas at one scale, one square for each trip of the scores. A row is as
+# long as its bytes, and so as the [time](#fac-accountant-time) that they take at least on an
+# H100. (FLOP/byte, *launches* and what *sets the pace* are told further down.)
 
 # %% accountant-widget
 HBMAccountant(

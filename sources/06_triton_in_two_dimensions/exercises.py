@@ -407,8 +407,8 @@ check(mended_total)
 # `turned_stairs` returns two tensors:
 #
 # - `out`, `(n_cols, n_rows)`: `x` transposed, −inf where the row of `x` does not see, even if `x`
-#   is `inf` or NaN there. float16 if `half` is true, else float32. The launcher fills it with −inf: a tile that nobody sees is
-#   right already.
+#   is `inf` or NaN there. float16 if `half` is true, else float32. The launcher fills it with −inf: what
+#   nobody sees is right already, and need not be stored.
 # - `top`, `(n_rows,)`, float32: for each row of `x` the largest number *that was stored in `out`*.
 #
 # `x` is float32, its rows one after the other. A program owns `ROWS` rows and walks over the

@@ -37,8 +37,8 @@ from course_lib import check, hint, progress
 # - Wasted is what is reserved and holds no token.
 #
 # Example: lengths 3, 9 and 14 in pages of 4 take 1, 3 and 4 pages, and 1 + 3 + 2 slots are empty.
-# There may be no sequence at all. The list is the caller's: leave it as it is. Bytes are whole
-# numbers, and exact.
+# There may be no sequence at all. The list is the caller's: leave it as it is. Lengths are below a
+# billion. Bytes are whole numbers, and exact.
 
 
 # %% ex-11-1
@@ -358,7 +358,8 @@ check(PagePool)
 # How many tokens of `prompt` need not be computed, and how many bytes of cache do they save?
 #
 # - Pages of `page_size` tokens are shared whole, or not at all. Edges end anywhere, also within pages.
-# - A prompt may leave the tree, or end, within an edge.
+# - A prompt may leave the tree, or end, within an edge. At most a hundred edges follow each other.
+#   The tree is the server's: leave it as it is.
 # - At least one token of the prompt is computed, whatever is cached: the query of the last token
 #   makes the first new one. So if that token completes a page, this page is not shared.
 # - `slot_bytes` are the bytes of K and V of one token. The prompt has at least one token.

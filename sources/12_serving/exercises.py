@@ -85,7 +85,7 @@ check(latent_decode)
 # much. Nothing of it is free. Keep K and V in int8, attend over what is kept, and measure.
 #
 # - A **row** is what one token has in one head, `d` numbers. Its **scale** is its largest absolute
-#   value / 127 (float32), with nothing added, however small the row is. Only a row of zeros has 1
+#   value / 127 (float32), with nothing added, however small the row is (1e-20, say). Only a row of zeros has 1
 #   (any positive number will do).
 # - What is kept are the row's numbers divided by its scale, **rounded**: whole numbers from -127 to
 #   127, int8. So a row is about `numbers * scale`.
@@ -162,8 +162,8 @@ check(int8_cache)
 # 2. Who has ended leaves at once.
 # 3. An answer never waits for a prompt: as long as pages last, each gets its token in every step.
 # 4. A long prompt comes in chunks, over several steps.
-# 5. Nobody leaves before it has ended while there are pages enough for all who run, and no answer
-#    only so that a younger prompt gets a new page. Somebody has to leave if the answers need more
+# 5. Nobody leaves before it has ended while there are pages enough for all who run (so no more leave
+#    than have to), and no answer only so that a younger prompt gets a new page. Somebody has to leave if the answers need more
 #    pages than are free, or if nobody at all can go on. Who, is up to you: the newest loses least. (A
 #    prompt that finds no page may wait.) Admit nobody in a step in which somebody leaves so: it would
 #    pass the one that left (rule 6). Who left waits again with all of its tokens, those it was given

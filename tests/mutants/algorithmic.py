@@ -479,7 +479,7 @@ def filled_with_a_number(node: ast.AST) -> Iterator[New]:
 
 
 @_operator("a stride is left out", "the column stride is missing", "the row stride is missing",
-           "the column stride is taken for 1", *_UNREACHED)  # fmt: skip
+           *_UNREACHED)  # fmt: skip
 def column_stride(node: ast.AST) -> Iterator[New]:
     """Take ``rows[:, None]`` for ``rows[:, None] * stride_row``."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):

@@ -121,18 +121,20 @@ def _three_lines(
     exchanged: bool = False,
     top: Callable[[np.ndarray], Any] = _OF_A_ROW["top"],
     total: Callable[[np.ndarray], Any] = _OF_A_ROW["total"],
+    exps: tuple[Any, Any] = (np.exp, np.exp),
     mix: Callable[..., Any] = lambda p, q, k, v: p @ v,
 ) -> Callable[..., np.ndarray]:
     """Return a model of the lesson's three lines, with a slip in one of them.
 
-    ``top(scores)`` is subtracted, ``total(exponentials)`` divides.
+    ``top(scores)`` is subtracted, ``total(exponentials)`` divides; ``exps``: that of the weights
+    and that of their sum.
     """
 
     def model(q: Any, k: Any, v: Any, *, dtype: Any = np.float64) -> np.ndarray:
         q, k, v = as_float64(q), as_float64(k), as_float64(v)
         s = ((k @ q.mT if exchanged else q @ k.mT) * scale(q, k)).astype(dtype)
-        e = np.exp(s - top(s))
-        return mix(e / total(e), q, k, v)
+        e, summed = (exp(s - top(s)) for exp in exps)
+        return mix(e / total(summed), q, k, v)
 
     return model
 
@@ -144,6 +146,11 @@ def _maximum_of_unscaled(q: Any, k: Any, v: Any, *, dtype: Any = np.float64) -> 
         return _OF_A_ROW["top"](s) * dtype(np.shape(q)[-1] ** 0.5)
 
     return _three_lines(top=top)(q, k, v, dtype=dtype)
+
+
+def _reshaped(k: np.ndarray) -> np.ndarray:
+    turned = k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2])
+    return np.asarray(turned.mT)
 
 
 _SHARED = frozenset({
@@ -173,6 +180,14 @@ _ROW_MISTAKES = (
          _three_lines(mix=lambda p, q, k, v: p.mT @ v)),
         ("K is read in place of V", "the weights mix the values: the last product takes v.",
          _three_lines(mix=lambda p, q, k, v: p @ k)),
+        ("K is reshaped, not transposed",
+         "k was given the shape (head_dim, n_k), but its numbers kept their order: k.T has them in "
+         "columns.",
+         lambda q, k, v: _three_lines()(q, _reshaped(as_float64(k)), v)),
+        (BASES, "exp and exp2 do not belong together: the weights and their sum take the same.",
+         *(_three_lines(exps=exps, top=top)
+           for exps in ((np.exp, np.exp2), (np.exp2, np.exp))
+           for top in (_OF_A_ROW["top"], lambda s: 0))),
         ("one sum for the whole chart",
          "e.sum() adds up all rows, so only all weights together sum to 1: divide each row by its "
          "own sum, along axis -1.",

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.attention.online_softmax import OnlineState, finite_max
+from course_lib.attention.slips import LN_2
 from course_lib.judging.cases import CREEP, FAR_BELOW, FARTHEST
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
-from course_lib.judging.misconceptions import LEFT_OUT, ZERO_AT_LEAST
+from course_lib.judging.misconceptions import BASES, LEFT_OUT, ZERO_AT_LEAST
 from course_lib.judging.spec import HARD, Case, Exercise, Mistake, Observed, table
 from course_lib.judging.tolerance import in_double
 from course_lib.specs.lesson_03.piles import (
@@ -49,6 +50,7 @@ def _merge(
     rescale_l: bool = True,
     invert: bool = False,
     exchange: bool = False,
+    powers: tuple[float, float] = (1.0, 1.0),
     use: Any = np.maximum,
     guard: bool = True,
 ) -> State:
@@ -56,8 +58,8 @@ def _merge(
     m = use(a[0], b[0])
     base = finite_max(m) if guard else m
     factors = []
-    for (m_old, _, _), wanted in zip((a, b), rescale, strict=True):
-        shift = np.float64(base - m_old if invert else m_old - base)
+    for (m_old, _, _), wanted, power in zip((a, b), rescale, powers, strict=True):
+        shift = np.float64(base - m_old if invert else m_old - base) * power
         factors.append(np.exp(shift) if wanted else np.float64(1))
     f_a, f_b = factors[::-1] if exchange else factors
     o = f_a * a[2] + f_b * b[2] if rescale_o else a[2] + b[2]
@@ -283,6 +285,11 @@ _MERGES = table(
      "m never falls below some number here, 0 or another: where both maxima lie far below, every "
      "factor vanishes.",
      partial(_merge, use=lambda a, b: np.maximum(np.maximum(a, b), 0.0))),
+    (BASES, "one factor is a power of 2, the other a power of e: exp in both.",
+     *(partial(_merge, powers=powers) for powers in ((LN_2, 1.0), (1.0, LN_2), (LN_2, LN_2)))),
+    ("one factor is upside down",
+     "the factors are exp(m_a - m) and exp(m_b - m), never above 1: one of them is exp(m - m_old).",
+     *(partial(_merge, powers=powers) for powers in ((-1.0, 1.0), (1.0, -1.0)))),
     *((f"m is taken from {name}",
        "the new m must be the larger of the two maxima, whichever side it is on.",
        partial(_merge, use=use))

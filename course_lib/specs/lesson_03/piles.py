@@ -47,14 +47,14 @@ def together(piles: Piles, values: Piles) -> np.ndarray:
 
 
 def walk(
-    piles: Piles, values: Piles, slip: str = "right", **changed: Any
+    piles: Piles, values: Piles, slip: str = "right", *, guarded: bool = True, **changed: Any
 ) -> tuple[list[State], np.ndarray]:
     """Return each state (m, alpha, l_sum, o) after a pile, and the answer, with a named slip.
 
-    ``changed`` are fields of the `Slip`.
+    ``guarded``: with care for piles without keys; ``changed`` are fields of the `Slip`.
     """
     made = replace(SLIPS[slip], **changed)
-    guarded = slip not in ("no_guard", "inverse_at_once")
+    guarded = guarded and slip not in ("no_guard", "inverse_at_once")
     stops = np.cumsum([len(s) for s in piles])
     tiles = zip([0, *stops[:-1]], stops, strict=True)
     s, v = np.concatenate(piles)[None], np.concatenate(values)

@@ -14,15 +14,17 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.attention.online_softmax import finite_max
-from course_lib.attention.slips import MOST_SCORES
+from course_lib.attention.slips import MOST_SCORES, SLIPS
 from course_lib.judging.cases import FALL, FAR_BELOW, FARTHEST, FARTHEST_NAME, MANY
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, within
 from course_lib.judging.misconceptions import (
     ALPHA_IS_1,
+    BASES,
     NOT_THE_MAXIMUM,
     STARTS_LOW,
+    order_matters,
 )
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed, table
 from course_lib.judging.tolerance import in_double
@@ -48,9 +50,32 @@ from course_lib.specs.lesson_03.piles import (
     walk,
 )
 
+_EITHER_WAY = {
+    "O is not rescaled",
+    "l_sum is not rescaled",
+    "nothing is rescaled",
+    "O holds the last pile only",
+    "l_sum holds the last pile only",
+    BASES,
+}
 
-def _averaging(slip: str, piles: Piles, values: Piles) -> np.ndarray:
-    return walk(piles, values, slip)[1]
+
+def _averaging(
+    slip: str, piles: Piles, values: Piles, *, step: int = 1, **changed: Any
+) -> np.ndarray:
+    """Return what a slip makes; ``step`` -1: in a loop from the last pile, as may be right."""
+    return walk(piles[::step], values[::step], slip, **changed)[1]
+
+
+def _averaging_key_by_key(slip: str, piles: Piles, values: Piles) -> np.ndarray:
+    """Return what a slip makes that looks at each score on its own, masked ones left out."""
+    s, v = np.concatenate(piles), np.concatenate(values)
+    return walk(list(s[s > -np.inf, None]), list(v[s > -np.inf, None]), slip)[1]
+
+
+_BACKWARDS = partial(_averaging, step=-1)
+_UNGUARDED = partial(_averaging, guarded=False)
+_FROM_BELOW = partial(_averaging, start=-1e300)
 
 
 def _looped(
@@ -154,6 +179,11 @@ def _no_values(piles: Piles) -> Piles:
 def _denominator_walk(piles: Piles, slip: str, **changed: Any) -> State:
     m, _, l_sum, _ = walk(piles, _no_values(piles), slip, **changed)[0][-1]
     return m, l_sum
+
+
+def _sum_from_first(piles: Piles, slip: str) -> State:
+    """Return what a slip makes where m begins as the first pile's maximum, and goes wrong later."""
+    return _denominator_walk(piles, slip, start=piles[0].max())
 
 
 def _with_right_m(piles: Piles, slip: str) -> State:
@@ -319,6 +349,8 @@ _DENOMINATOR_MISTAKES = Mistake.table(
     ("the two values are exchanged", "return m first, then l_sum.",
      lambda piles: _denominator(piles)[::-1]),
     *((name, says, partial(_denominator_walk, slip=slip)) for name, says, slip in STREAM_MISTAKES),
+    *((name, says, partial(_sum_from_first, slip=slip))
+      for name, says, slip in STREAM_MISTAKES if name == NOT_THE_MAXIMUM),
     *((name, says, lambda piles, how=how: _looped(piles, _no_values(piles), **how)[:2])
       for name, says, how in _OTHER_LOOPS),
 )  # fmt: skip
@@ -433,7 +465,12 @@ _AVERAGE_MISTAKES = Mistake.table(
      "the first pile may have no key, and so may the second: as long as no key was seen, subtract "
      "0 instead of m_new.",
      _guarded_at_the_first),
-    *((name, says, partial(_averaging, slip)) for name, says, slip in STREAM_MISTAKES),
+    *((name, says, partial(averaging, slip))
+      for averaging in (_averaging, _BACKWARDS, _averaging_key_by_key, _UNGUARDED)
+      for name, says, slip in STREAM_MISTAKES
+      if averaging is not _BACKWARDS or name in _EITHER_WAY),
+    *((name, says, partial(_FROM_BELOW, slip))
+      for name, says, slip in STREAM_MISTAKES if name == NOT_THE_MAXIMUM),
     ("masked keys count as score 0",
      "a score of -inf has weight 0, and exp(0) is 1: leave -inf as it is.",
      partial(_filled, fill=0.0)),
@@ -461,6 +498,9 @@ _AVERAGE_MISTAKES = Mistake.table(
      lambda piles, values: _looped(piles, values, mix=lambda p, v: p.sum() * v.mean(axis=0))[2]),
     ("only the first pile is counted", "is the `return` inside the loop?",
      lambda piles, values: together(piles[:1], values[:1])),
+    # the rest of what the order of the piles makes another thing of
+    *((name, says, partial(_BACKWARDS, slip)) for name, says, slip in STREAM_MISTAKES
+      if name not in _EITHER_WAY and order_matters(SLIPS[slip])),
     *((name, says, lambda piles, values, how=how: _looped(piles, values, **how)[2])
       for name, says, how in _OTHER_LOOPS),
 )  # fmt: skip

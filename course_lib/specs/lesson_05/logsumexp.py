@@ -101,18 +101,34 @@ def _long(
     *slips: str,
     base: float = math.e,
     end: Callable[[int, int], int] = lambda n, block: n,
+    lanes: bool = False,
 ) -> list[Callable[..., Any]]:
-    """Return log-sum-exps in a loop, in float32, with slips, another base or end (n, block)."""
+    """Return log-sum-exps in a loop, in float32, with slips, another base or end (n, block).
+
+    ``lanes``: each lane of a block has notes of its own, which are put together rightly.
+    """
 
     def logsumexp(loop: Slip, x: Any, *, block: int = 64) -> np.ndarray:
         s = (as_float64(x) * np.log(base)).astype(np.float32)
         s = s[:, : end(s.shape[1], block)]
         nothing = np.zeros((s.shape[1], 0))  # no values: only m and l_sum are asked for
-        return stream(loop, s, nothing, block, guarded=False not in loop.guards)[1]
+        if not lanes:
+            return stream(loop, s, nothing, block, guarded=False not in loop.guards)[1]
+        fill = loop.fill if loop.past_end else -np.inf
+        of_lanes = _lanes(s, block, fill).swapaxes(1, 2).reshape(len(s) * block, -1)
+        nothing = np.zeros((of_lanes.shape[1], 0))
+        lse = stream(loop, of_lanes, nothing, 1, guarded=False not in loop.guards)[1]
+        return np.asarray(np.logaddexp.reduce(lse.reshape(-1, block), axis=1))
 
     loops = [SLIPS[slip] for slip in slips or ("right",)]
     turned = [replace(loop, backwards=True) for loop in loops if slips and order_matters(loop)]
     return [partial(logsumexp, loop) for loop in loops + turned]
+
+
+def _lanes(s: np.ndarray, block: int, fill: float = -np.inf) -> np.ndarray:
+    """Return rows as what each lane of a block meets in each step, (rows, steps, block)."""
+    s = np.pad(s, ((0, 0), (0, -s.shape[1] % block)), constant_values=fill)
+    return s.reshape(len(s), -1, block)
 
 
 def _one_more(x: Any, *, block: int = 64) -> np.ndarray:
@@ -132,15 +148,88 @@ def _first_block_again(x: Any, *, block: int = 64) -> np.ndarray:
     return np.asarray(first + np.log(-(-x.shape[1] // block)))
 
 
-def _log_is_missing(x: Any, *, block: int = 64) -> np.ndarray:
-    """Return what becomes of one note of each row, its log-sum-exp so far, without a logarithm."""
+_OF_LANES = (
+    ("the new block is rescaled as well", "rescale_all", "rescale_new"),
+    ("each block uses its own maximum", "own_max"),
+    ("m forgets the earlier blocks", "latest_max"),
+    ("l_sum is not rescaled", "no_rescale_l"),
+    ("no maximum is subtracted", *NO_MAXIMUM_SLIPS),
+    ("alpha is inverted", "inverse"),
+    (NOT_THE_MAXIMUM, "first_max"),
+    (ZERO_AT_LEAST, "start_zero"),
+    (STARTS_LOW, *STARTS_LOW_SLIPS),
+    ("masked means a large negative score", *(f"fill_past_end_{low}" for low, _ in LOW_NUMBERS)),
+    ("only the last block counts", "forget_l"),
+    ("2 in place of e", *BASES_SLIPS),
+)
+
+
+Join = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def _in_log_space(join: Join, x: Any, *, block: int = 64) -> np.ndarray:
+    """Return what becomes of one note, ``join(so_far, a block's log-sum-exp, its maximum)``."""
     x = as_float64(x)
     so_far = np.full(len(x), -np.inf)
     for start in range(0, x.shape[1], block):
-        own = _logsumexp(x[:, start : start + block])
-        high = np.maximum(so_far, own)
-        so_far = high + np.exp(so_far - high) + np.exp(own - high)
+        s = x[:, start : start + block]
+        so_far = join(so_far, _logsumexp(s), s.max(axis=1))
     return so_far
+
+
+def _joined(
+    log: Callable[..., Any] = np.log, exp_of_old: Any = np.exp, exp_of_new: Any = np.exp
+) -> Join:
+    """Return how two log-sum-exps become one, with another logarithm or exponential."""
+
+    def join(so_far: np.ndarray, own: np.ndarray, top: np.ndarray) -> np.ndarray:
+        high = np.maximum(so_far, own)
+        return np.asarray(high + log(exp_of_old(so_far - high) + exp_of_new(own - high)))
+
+    return join
+
+
+_JOINS: tuple[tuple[str, Join], ...] = (
+    ("the logarithm is missing", _joined(log=lambda total: total)),
+    ("the logarithm has base 2", _joined(log=np.log2)),
+    ("2 in place of e", _joined(exp_of_old=np.exp2)),
+    ("2 in place of e", _joined(exp_of_new=np.exp2)),
+    ("the sum is missing", lambda so_far, own, top: np.maximum(so_far, own)),
+    ("the sum is missing", lambda so_far, own, top: _joined()(so_far, top, top)),
+    ("the maximum is missing", lambda so_far, own, top: _joined()(so_far, own - top, top)),
+    ("only the last block counts", lambda so_far, own, top: own),
+    (
+        "the logarithms are added",
+        lambda so_far, own, top: own + np.where(np.isneginf(so_far), 0, so_far),
+    ),
+)
+_ONE_NOTE = (
+    "Of the log-sum-exp so far, a, and a block's, b, the next is log(exp(a) + exp(b)): the larger "
+    "of the two, m, plus log(exp(a - m) + exp(b - m))."
+)
+
+
+def _empty_block_first(x: Any, *, block: int = 64) -> np.ndarray:
+    """Return what a walk makes that begins with a block past the end where there is none short."""
+    lse = _logsumexp(x)
+    return lse if x.shape[1] % block else np.full_like(lse, np.nan)
+
+
+def _lanes_joined(
+    by: Callable[..., np.ndarray], x: Any, *, block: int = 64, weighed: bool = True
+) -> np.ndarray:
+    """Return what notes of the lanes make that are measured against another number in the end.
+
+    Those of a lane without a score are -3.4e38 and 0. If not ``weighed``, they are added as they
+    are, each against its own maximum.
+    """
+    s = _lanes(as_float64(x), block)
+    m = np.maximum(s.max(axis=1), -3.4e38).astype(np.float32)
+    sums = np.exp(s - m[:, None]).sum(axis=1).astype(np.float32)
+    top = by(m, axis=1)
+    with np.errstate(all="ignore"):
+        shares = np.exp(m - top[:, None]) if weighed else 1.0
+        return np.asarray(top + np.log((sums * shares).sum(axis=1)))
 
 
 _MISTAKES = Mistake.table(
@@ -238,13 +327,26 @@ _MISTAKES = Mistake.table(
     (ALL_NAN,
      "Each entry of a block keeps notes of its own, and the m of one that has seen no score "
      "yet is -inf: -inf - (-inf) is NaN. Let it start below all, at -3.4e38, without weight.",
-     lambda x, *, block=64: _logsumexp(x) + (np.nan if x.shape[1] < block else 0.0)),
-    ("the logarithm is missing",
-     "Of the log-sum-exp so far, a, and a block's, b, the next is log(exp(a) + exp(b)): the larger "
-     "of the two, m, plus log(exp(a - m) + exp(b - m)).",
-     _log_is_missing),
+     *_long(lanes=True)),
+    *((name, "Each entry of a block keeps notes of its own: look at those.",
+       *_long(*slips, lanes=True)) for name, *slips in _OF_LANES),
+    *((name, _ONE_NOTE, partial(_in_log_space, join)) for name, join in _JOINS),
+    (NOT_THE_MAXIMUM,
+     "Each entry of a block keeps notes of its own. In the end all are measured against the "
+     "largest of their maxima.",
+     partial(_lanes_joined, np.min),
+     partial(_lanes_joined, np.mean),
+     partial(_lanes_joined, lambda m, axis: m[:, 0])),
+    ("l_sum is not rescaled",
+     "The entries of a block have sums that are measured against maxima of their own: multiply "
+     "each by exp(its maximum - m) before you add them.",
+     partial(_lanes_joined, np.max, weighed=False)),
     # so late, since other things give NaN too
     (ALL_NAN, SAYS[ALL_NAN], lambda x, *, block=64: np.full(len(x), np.nan)),
+    ("one block too many",
+     "Where n_cols is a multiple of block, a block without a score is met first: its m is "
+     "-inf, and -inf - (-inf) is NaN. There are n_cols / block blocks, rounded up.",
+     _empty_block_first),
 )  # fmt: skip
 
 

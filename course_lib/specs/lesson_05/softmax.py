@@ -125,6 +125,19 @@ def cut_off(truth: Callable[..., Any]) -> tuple[Any, ...]:
     )
 
 
+def _by_lse(x: Any, lse: Callable[..., np.ndarray]) -> np.ndarray:
+    """Return exp(x - lse) for some lse of m and l, (rows, 1) each."""
+    x = as_float64(x)
+    return np.asarray(np.exp(x - lse(x.max(axis=1, keepdims=True), _sum(np.exp(_shifted(x))))))
+
+
+_WRONG_LSES: dict[str, Callable[..., Any]] = {
+    "lse is only l": lambda m, l_sum: l_sum,
+    "lse is ln(l)": lambda m, l_sum: np.log(l_sum),
+    "lse is m + l": lambda m, l_sum: m + l_sum,
+    "lse is ln(m + l)": lambda m, l_sum: np.log(m + l_sum),
+    "log2 where ln is meant": lambda m, l_sum: m + np.log2(l_sum),
+}
 _MISTAKES = Mistake.table(
     ("a very negative maximum is replaced",
      "What is subtracted is never below some number, 0 or another. In a row of very negative "
@@ -166,6 +179,7 @@ _MISTAKES = Mistake.table(
      "lie below it. Load them as -inf.",
      *(lambda x, low=low, sums=sums: _padded(x, fill=-low, in_sum=sums)
        for _, low in LOW_NUMBERS for sums in (True, False))),
+    *((name, SAYS[name], partial(_by_lse, lse=lse)) for name, lse in _WRONG_LSES.items()),
     (BASES, SAYS[BASES],
      lambda x: np.exp2(_shifted(x)) / _sum(np.exp(_shifted(x))),
      lambda x: np.exp(_shifted(x)) / _sum(np.exp2(_shifted(x)))),

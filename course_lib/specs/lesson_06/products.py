@@ -14,6 +14,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.kernel_judge import float32_judge, in_turn
 from course_lib.judging.least import Least, counted
 from course_lib.judging.load_map import Cut
+from course_lib.judging.misconceptions import OTHER_STRIDES, SAYS
 from course_lib.judging.spec import (
     FAR,
     HARD,
@@ -51,9 +52,8 @@ _OTHER_STRIDES = table(
 def _stride_mistakes(product: Callable[..., Any]) -> Iterator[tuple[Any, ...]]:
     """Yield rows of strides that are left out, exchanged or another matrix's."""
     yield (
-        "the strides of another tensor",
-        "a tensor is read at the strides of another one: each has strides of its own, which are "
-        "the same only if both have one shape and lie alike in memory.",
+        OTHER_STRIDES,
+        SAYS[OTHER_STRIDES],
         lambda a, b, **_: product(a.as_strided(a.shape, b.stride()), b),
         lambda a, b, **_: product(a, b.as_strided(b.shape, a.stride())),
     )

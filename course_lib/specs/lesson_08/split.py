@@ -215,6 +215,13 @@ class _Loops(Where):
         """Return which keys are met by a first loop to the tile of ``key``."""
         return np.asarray(self.key < self.down(key))
 
+    def masked_by(self, mask: Callable[..., Any]) -> np.ndarray:
+        """Return which pairs are seen if ``mask`` stands in the causal boundary tiles."""
+        if not self.causal:
+            return self.seen
+        reached = self.key < -(-self.end // self.block_k) * self.block_k
+        return np.where(self.full, True, reached & mask(self.row, self.key, self.shift))
+
 
 def _weighted(
     weights: Callable[[_Loops], Any],
@@ -250,6 +257,11 @@ def _weighted(
 
 
 _POWERS = {"the scale is missing": 1, "scaled twice": -1, "the scale is upside down": 2}
+_MASKS: dict[str, Callable[..., Any]] = {
+    "the offset of the causal mask has the wrong sign": lambda row, key, off: key <= row - off,
+    "the causal mask is aligned at the start": lambda row, key, off: key <= row,
+    "the causal mask is one key too strict": lambda row, key, off: key < row + off,
+}
 _SPLIT_MISTAKES = Mistake.table(
     ("the boundary tiles are left out",
      "the second loop does not run, or the mask of it hides everything: the tiles from boundary to "
@@ -284,6 +296,8 @@ _SPLIT_MISTAKES = Mistake.table(
        _weighted(lambda at: at.seen, loop, power))
       for name, power in _POWERS.items()
       for which, loop in (("first", lambda at: at.full), ("second", lambda at: ~at.full))),
+    *((name, SAYS[name], _weighted(partial(_Loops.masked_by, mask=mask)))
+      for name, mask in _MASKS.items()),
     ("the boundary is not rounded down",
      "the first loop runs past a boundary in the middle of a tile, and the second counts that "
      "tile's other keys again: round boundary down to a multiple of BLOCK_K.",

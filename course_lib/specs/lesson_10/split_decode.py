@@ -1,8 +1,4 @@
-"""Exercise 10.3: decode in parts, each with its o and lse, and their merge, in PyTorch.
-
-Longer than 400 lines because a part and a merge can each go wrong in many ways, and all of them
-are one model, `Slip`, with one thing changed.
-"""
+"""Exercise 10.3: decode in parts, each with its o and lse, and their merge, in PyTorch."""
 
 from __future__ import annotations
 
@@ -266,6 +262,23 @@ def _off_by_one(more: int, n: int, splits: int) -> list[Any]:
     return [slice(run.start, max(run.start, run.stop + more)) for run in split_slices(n, splits)]
 
 
+def _one_by_one(
+    old: Callable[[Array], Array], new: Callable[[Array], Array] = np.exp
+) -> Callable[[Array], Array]:
+    """Return weights of parts that are merged one after the other into one.
+
+    What is merged already is multiplied by ``old`` of how much lse grows, a part by ``new``.
+    """
+
+    def weights(lse: Array) -> Array:
+        so_far = np.logaddexp.accumulate(lse)
+        kept = np.where(np.isneginf(so_far[:-1]), 1, old(so_far[:-1] - so_far[1:]))
+        after = np.cumprod(kept[::-1], axis=0)[::-1]
+        return new(lse - so_far) * np.concatenate([after, np.ones_like(lse[:1])])
+
+    return weights
+
+
 _MERGES = table(
     ("parts are averaged",
      "a split with small scores counts as much as one with large ones: each part weighs exp(lse_i "
@@ -275,8 +288,7 @@ _MERGES = table(
      *(Slip(of_parts=_by_count, total=x) for x in (None, _mean))),
     ("weighted by lse, not by exp(lse)",
      "lse is a logarithm: the weight a part stands for is exp(lse_i).",
-     Slip(weights=_normed),
-     Slip(weights=lambda lse: _normed(np.where(np.isfinite(lse), lse, 0.0)))),
+     Slip(weights=_normed)),
     ("weighted by l",
      "each split's l is measured against its own maximum. exp(lse_i) holds that maximum as well.",
      Slip(of_parts=lambda parts: _normed(np.stack([part.l_sum for part in parts])))),
@@ -284,6 +296,9 @@ _MERGES = table(
      Slip(weights=lambda lse: _normed(2.0**lse)),
      Slip(weights=lambda lse: _normed(_powers_of_2(lse))),
      Slip(weights=lambda lse: 2.0 ** (lse - _total(lse))),
+     Slip(weights=_one_by_one(np.exp2, np.exp)),
+     Slip(weights=_one_by_one(np.exp, np.exp2)),
+     Slip(weights=_one_by_one(np.exp2, np.exp2)),
      Slip(total=_total_in_base_2),
      Slip(weights=lambda lse: _normed(_powers_of_2(lse)),
           total=lambda lse: _max(lse) + np.log(_powers_of_2(lse).sum(0))),
@@ -296,6 +311,10 @@ _MERGES = table(
      "divide by the sum of the weights, or take exp(lse_i - lse) with the merged lse.",
      Slip(weights=lambda lse: np.exp(lse - _max(lse))),
      Slip(weights=np.exp)),
+    ("O is not rescaled",
+     "of parts that are merged one after the other: what is merged already was measured against "
+     "the lse so far, and the new one is larger.",
+     Slip(weights=_one_by_one(np.ones_like))),
     ("the part with the largest lse is taken",
      "the other parts have weight as well: exp(lse_i - lse).",
      Slip(weights=lambda lse: 1.0 * (lse == _max(lse)))),

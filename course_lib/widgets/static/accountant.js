@@ -27,39 +27,21 @@ export function symbols(shape) {
 
 export const modelBytes = (model, values) => model.terms.reduce((sum, term) => sum + termBytes(term, values), 0);
 
-/** What one query head moves, a trip at a time, as areas: the twin of `HBMAccountant.areas`. */
+/** What one query head moves, a trip at a time, as areas as tall as S: the twin of `HBMAccountant.areas`. */
 export function areas(model, values) {
-  const n = values.N_q, side = Math.max(n, values.d);
   return model.terms.map((term) => {
-    const area = termBytes(term, values) / values.H / values.b;
+    const wide = termBytes(term, values) / values.H / values.b / values.N_q;
     const kind = "K_rows" in term.powers && values.K_rows > values.N_k ? "pile" : "N_q" in term.powers && "N_k" in term.powers ? "square" : "strip";
-    const wide = kind === "pile" ? Math.min(area / n, side) : area / n;
-    return { tensor: term.tensor, direction: term.direction, kind, wide, tall: area / wide };
+    return { tensor: term.tensor, direction: term.direction, kind, wide, tall: values.N_q };
   });
 }
 
-/** The trips and where they lie: two columns, and the strips beside them. */
+/** The trips where they lie: in one row, the strips last, so that what moves more is longer. */
 export function placed(trips) {
-  const columns = [0, 0], depths = [0, 0], high = trips.filter((trip) => trip.kind !== "strip");
-  high.forEach((trip, i) => (columns[i % 2] = Math.max(columns[i % 2], trip.wide)));
-  const lying = trips.some((trip) => trip.kind === "strip" && trip.wide > trip.tall); // N < d: one column, drawn larger
-  let x = columns[0] + columns[1], y = 0, column = 0;
-  return trips.map((trip) => {
-    if (trip.kind === "strip" && lying) return { ...trip, x, y: (y += trip.tall) - trip.tall };
-    if (trip.kind === "strip") return { ...trip, x: (x += trip.wide) - trip.wide, y: 0 };
-    const at = { ...trip, x: column * columns[0], y: depths[column] };
-    depths[column] += trip.tall;
-    column = 1 - column;
-    return at;
-  });
-}
-
-/** The same in one row, every square and pile `n` tall, so that what is longer is more; the strips behind them. */
-function inRow(trips, n) {
-  let x = 0, y = 0;
-  const high = trips.map((trip) => (trip.kind === "strip" ? trip : { ...trip, x: (x += (trip.wide * trip.tall) / n) - (trip.wide * trip.tall) / n, y: 0, wide: (trip.wide * trip.tall) / n, tall: n }));
-  const lying = trips.some((trip) => trip.kind === "strip" && trip.wide > trip.tall);
-  return high.map((trip) => (trip.kind !== "strip" ? trip : lying ? { ...trip, x, y: (y += trip.tall) - trip.tall } : { ...trip, x: (x += trip.wide) - trip.wide, y: 0 }));
+  const starts = new Map();
+  let x = 0;
+  for (const strips of [false, true]) for (const trip of trips) if ((trip.kind === "strip") === strips) x = starts.set(trip, x).get(trip) + trip.wide;
+  return trips.map((trip) => ({ ...trip, x: starts.get(trip), y: 0 }));
 }
 
 /** The least seconds of overhead, traffic and arithmetic; the largest sets the pace. */
@@ -108,13 +90,8 @@ function collected(model, values) {
 const milliseconds = (ms) => (ms >= 1000 ? `${short(ms / 1000, 3)} s` : ms >= 0.1 ? `${ms.toPrecision(3)} ms` : ms >= 1e-4 ? `${short(ms * 1000, 3)} µs` : `${short(ms * 1e6, 2)} ns`);
 
 const LENGTHS = powersOfTwo(16, 2 ** 20).flatMap((n) => (n < 2 ** 20 ? [n, 1.5 * n] : [n])); // where a drag stops
-const SMALL = 108; // pixels: below a smaller S hangs its handle, with its words
 const LETTER = 14; // pixels: from this width on a strip has its letter under it
 const RING = 26; // pixels: on a smaller S the handle would hide it
-const LIST = 5; // lines: so tall are strips with their letters beside them
-const NARROW = 110; // pixels: a lane is not narrower
-const ROWS = [400, 600], BESIDE = 116; // widths at which a lane is a row, and the pixels of its name beside it
-const ZOOMS = [5, 10, 20, 50, 100, 200, 500, 1000]; // of what is too small to be seen on the axis of time
 const thousands = (n) => (n >= 65536 && n % 1024 === 0 ? `${n / 1024}k` : `${n}`); // as the plot over N has them
 const plainly = (label) => label.replace(/ \(.*/, "");
 const LIMITS = { overhead: "launches set", traffic: "traffic sets", arithmetic: "arithmetic sets" };
@@ -176,17 +153,14 @@ function render({ model, el }) {
   const handled = lanes.find((lane) => lane.model.terms.some((t) => "N_q" in t.powers && "N_k" in t.powers)) ?? lanes[0];
   const ghost = s("rect", { class: "fac-ghost", visibility: "hidden" }); // S as it was before the last zoom
   const around = s("rect", { class: "fac-around" }); // the S whose corner it is
-  const lead = s("path", { class: "fac-lead" }); // from a small S to the words of its handle
-  const tag = s("rect", { class: "fac-tag", rx: 4 }); // under the words of the handle where they lie on S
+  const lead = s("path", { class: "fac-lead" }); // from a small S to its handle
   const drag = s("text", { class: "fac-trip fac-t-hand", "data-names": "n" });
   const [reach, knob] = ["fac-grab", "fac-knob"].map((name) => grip(handled.svg, s("circle", { class: `${name} fac-corner`, r: 18, "data-handle": "n" }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => ([grabbed, held_] = [null, true]), () => ((held_ = false), later())));
   const arrows = s("path");
-  handled.svg.append(ghost, around, lead, tag, drag, reach, knob, arrows);
+  handled.svg.append(ghost, around, lead, drag, reach, knob, arrows);
   let grabbed = null, held_ = false; // where a drag began: N for each pixel from the corner of the picture
   const stage = part("accountant-picture", h("div", { class: "fac-lanes" }));
   const clock = s("svg", { class: "fac-clock", role: "img" }), clocked = scene(clock);
-  const bar = s("path", { class: "fac-ruler" }), barText = s("text", { y: 12 }), ruler = s("g", { class: "fac-bar-of-scale" }, bar, barText);
-  lanes[0].svg.append(ruler);
   const legend = h("p", { class: "fac-soft fac-scale" });
   const lay = h("button", { type: "button", onclick: () => layNext() }, "▶ One trip at a time");
   const plot = h("div", { class: "fac-plot" });
@@ -196,14 +170,15 @@ function render({ model, el }) {
   const more = h("details", { class: "fac-more" }, h("summary", {}, "more: heads, dtype, GPU, tiles"),
     h("div", { class: "fac-row" }, preset.row, dtype.row, gpu.row, causal.row), h("div", { class: "fac-fields" }, fields.slice(2).map((f) => f.node)));
   const sums = h("div", { class: "fac-sums" }), addsUp = h("details", { class: "fac-more", ontoggle: () => draw(true) }, h("summary", {}, "how it adds up"), sums);
-  root(model, el, part("accountant-words", words), stage, legend, part("accountant-time", clock),
+  root(model, el, part("accountant-words", words), stage, part("accountant-time", clock), legend,
     h("div", { class: "fac-controls" }, lay, fields[0].node, fields[1].node), h("div", { class: "fac-folds" }, addsUp, more, overN), voice.node);
 
   function lane(name, color) {
-    const label = h("b", {}, name), ratio = h("em", {}), value = h("span", { class: "fac-bytes" }), says = h("small", {}), marks = s("g", {});
-    const svg = s("svg", { class: "fac-lane", "aria-hidden": "true" }, marks);
-    const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, ratio, value), says, h("div", { class: "fac-clip" }, svg));
-    return { node, label, value, ratio, says, svg, marks };
+    const label = h("b", {}, name), ratio = h("em", {}), value = h("span", { class: "fac-bytes" }), marks = s("g", {}), over = s("g", {}), named = s("g", {});
+    const time = h("b", { class: "fac-time" }), says = h("small", {}), end = h("div", { class: "fac-end" }, time, says);
+    const svg = s("svg", { class: "fac-lane", "aria-hidden": "true" }, marks, over, named);
+    const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, ratio, value), h("div", { class: "fac-clip" }, svg), end);
+    return { node, label, value, ratio, time, says, end, svg, marks, named, timed: scene(over) };
   }
 
   function modelLane(m) {
@@ -213,17 +188,15 @@ function render({ model, el }) {
       const rect = s("rect", { class: `fac-area fac-fill-${name ? "s" : term.tensor}` });
       const says = s("text", { class: `fac-trip fac-on-${name ? "s" : term.tensor}` }, `${term.direction === "read" ? "read" : "write"} ${name ?? term.tensor.toUpperCase()}`);
       const letter = name ? "" : s("text", { class: `fac-trip fac-letter fac-name-${term.tensor}` }, term.tensor.toUpperCase());
-      made.marks.append(rect, says, letter);
+      made.marks.append(rect);
+      made.named.append(says, letter);
       return { rect, score: name, says, letter };
     });
-    const whole = m.kind === "lower bound" ? s("text", { class: "fac-trip fac-whole" }) : null, counted = s("text", { class: "fac-trip fac-on-s fac-t-hand" });
-    made.marks.append(counted, ...(whole ? [whole] : []));
-    const never = m.kind === "lower bound" ? s("rect", { class: "fac-never" }) : null;
-    const neverText = never && s("g", {}, [0, 1].map((i) => s("text", { class: "fac-trip fac-soft-text", y: `${1.15 * i}em` })));
-    if (never) made.marks.prepend(never), made.marks.append(neverText); // its dashes lie under the strips
+    const counted = s("text", { class: "fac-trip fac-on-s fac-t-hand" });
+    made.named.append(counted);
     const turns = m.terms.map((_, i) => i).sort((a, b) => TURN.indexOf(m.terms[a].tensor) - TURN.indexOf(m.terms[b].tensor));
     part(`accountant-${m.name}`, made.node);
-    return Object.assign(made, { model: m, trips, turns, never, neverText, whole, counted });
+    return Object.assign(made, { model: m, trips, turns, counted });
   }
 
   function extraLane(entry) {
@@ -262,18 +235,18 @@ function render({ model, el }) {
     }
     const bound = data.models.findIndex((m) => m.kind === "lower bound");
     // Where K and V are read once, at worst is at best: one lane then; while a handle is held no lane comes or goes
-    const same = bound === 0 && data.models[1]?.kind === "upper bound" && totals[0] === totals[1] && width() >= 2 * NARROW, alike = held_ ? shown.alike : same;
+    const same = bound === 0 && data.models[1]?.kind === "upper bound" && totals[0] === totals[1], alike = held_ ? shown.alike : same;
     lanes.forEach((l, i) => {
       write(l.value, bytesText(totals[i]));
       write(l.ratio, bound >= 0 && lanes.length > 1 ? `${times(totals[i] / totals[bound])} ×` : "");
       const scores = l.model.terms.map((term) => data.scores[term.tensor]).filter(Boolean);
-      write(l.says, scores.length ? `${[...new Set(scores)].join(", ")}: ${scores.length} trips` : l.never ? (same ? "K and V read once" : "a cache keeps K and V: read once") : `each Q tile reads K and V again: ${short(values.K_rows / values.N_k, 4)} ×`);
+      l.note = scores.length ? `${[...new Set(scores)].join(", ")}: ${scores.length} trips` : i === bound ? (same ? "K and V read once" : "a cache keeps K and V: read once") : `each Q tile reads K and V again: ${short(values.K_rows / values.N_k, 4)} ×`;
     });
     if (alike !== shown.alike) lanes[1].node.hidden = shown.alike = alike;
     write(lanes[0].label, plainly(data.models[0].label).replace(same && alike ? / .*/ : "", ""));
     const paces = totals.map((total, i) => pace(flops, total, layers * data.models[i].launches, chip, data.launch_s));
     for (const l of shown.extras) write(l.says, l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters");
-    drawClock(paces, values, alike, drawAreas(shape, values, alike));
+    drawRows(shape, values, paces, alike);
     write(words, inWords(totals, paces, chip));
     picture.setAttribute("aria-label", `Bytes over N, both axes logarithmic. At N = ${shape.n}: ${data.models.map((m, i) => `${m.label} ${bytesText(totals[i])}`).join(", ")}.`);
     if (overN.open) drawPlot(shape, extra);
@@ -287,211 +260,147 @@ function render({ model, el }) {
     }
   }
 
-  /**
-   * The least times on one axis, `tall` pixels high: of each lane its bytes, trip by trip in the colours and the order of
-   * its areas. All lanes do the same arithmetic: a line through all of them. Where launches take longer they lie above the bytes.
-   */
-  function drawClock(paces, values, alike, tall) {
-    const rows = lanes.map((l, i) => ({ l, ...paces[i], launched: paces[i].overhead > paces[i].arithmetic })).filter((_, i) => !alike || i !== 1), roomy = tall / rows.length > 70 && width() > 700;
-    const size = get("presenter") ? 19 : (roomy ? 15 : 13) * grown(), narrow = width() < 700, waits = rows.filter((row) => row.launched).length, lined = waits < rows.length; // else launches stand in for arithmetic, whose time is said once
-    const most = Math.max(...rows.map((row) => row[row.limit])), chip = get("gpu"), layers = get("layers"), { arithmetic } = rows[0];
-    const left = Math.max(...lanes.map((l) => wide(plainly(l.model.label), size))) + 10, scale = (width() - left - wide("3 launches: 15 µs", size)) / most, line = left + arithmetic * scale;
-    const head = ((narrow ? 3.1 : 1.8) + (lined ? 1.4 : 0)) * size, each = (tall - head) / rows.length, tiny = rows.map((row) => row.traffic * scale).filter((long) => long < 1.6 * size), largest = Math.max(0, ...tiny), zoom = tiny.length ? ZOOMS.find((times) => times * Math.min(...tiny) >= 4.4 * size) : 0, high = Math.min(each / 2 - 3, 0.38 * each, 2.2 * size);
-    renew(clock, { height: tall, "font-size": `${size}px`, "aria-label": `Least time on ${chip}. ${rows.map((row) => `${row.l.label.textContent}: ${milliseconds(1000 * row[row.limit])}, set by ${row.limit === "overhead" ? "launches" : row.limit}`).join("; ")}.` });
-    clocked((add) => {
-      const told = (s_) => (most >= 1e-3 && s_ < 1e-4 && s_ >= 1e-5 ? `${short(1000 * s_, 3)} ms` : milliseconds(1000 * s_)), each_ = milliseconds(1000 * data.launch_s); // beside milliseconds in their unit
-      const titled = `Least time on ${/^[AEFHILMNORSX]/.test(chip) ? "an" : "a"} ${chip}: bytes or ${lined ? "arithmetic" : "launches"}`, { hbm_gb_per_s, tflops_half } = data.gpus[chip];
-      const rates = `${hbm_gb_per_s} GB/s, ${tflops_half} TFLOP/s${waits ? `, ${each_} a launch${lined ? "" : `; arithmetic: ${milliseconds(1000 * arithmetic)}`}` : ""}`;
-      add("head", "text", { class: "fac-clock-head", x: 0, y: size + 1 }, titled);
-      add("rates", "text", { class: "fac-clock-says", x: narrow ? 0 : wide(titled, 1.14 * size) + size, y: (narrow ? 2.35 : 1) * size + 1 }, rates);
-      rows.forEach((row, i) => {
-        const { l } = row, name = l.model.name, y = head + i * each, count = layers * l.model.launches, segments = count < 64 ? count : 1, w = (row.overhead * scale) / segments;
-        const top = row.launched ? y + high + 1 : y + 0.14 * each, thick = row.launched ? high : Math.min(0.66 * each, 2.2 * size);
-        add(`${name} name`, "text", { class: "fac-clock-name", x: 0, y: y + (row.launched ? high : 0.14 * each + thick / 2) + 0.35 * size }, l.label.textContent);
-        if (row.launched) for (let k = 0; k < segments; k += 1) add(`${name} other ${k}`, "rect", { class: "fac-clock-other fac-launch", x: left + 1 + k * w, y, width: Math.max(0.5, w - (k < segments - 1 ? Math.min(3, w / 4) : 0)), height: high });
-        if (lined && row.limit === "arithmetic") add(`${name} box`, "path", { class: "fac-clock-other fac-launch", d: `M${left + 1} ${top - 1}H${line}v${thick + 2}H${left + 1}` }); // the least that it takes
-        let x = left + 1;
-        const inBytes = spent(l.model, values, row.traffic);
-        for (const { tensor, seconds } of inBytes) {
-          const wide_ = seconds * scale, letter = data.scores[tensor] ?? tensor.toUpperCase(), key = `${name} bytes ${l.model.name} ${x}`;
-          add(key, "rect", { class: `fac-clock-bytes fac-fill-${data.scores[tensor] ? "s" : tensor}`, x, y: top, width: wide_, height: thick });
-          if (wide_ > wide(letter, size) + 2 && thick > size) add(`${key} says`, "text", { class: "fac-clock-letter", x: x + wide_ / 2, y: top + thick / 2 + 0.35 * size }, letter);
-          x += wide_;
-        }
-        if (row.launched) add(`${name} says other`, "text", { class: row.limit === "overhead" ? "fac-clock-longest" : "fac-clock-says", x: left + row.overhead * scale + 6, y: y + high / 2 + 0.35 * size }, `${count} launch${count > 1 ? "es" : ""}: ${told(row.overhead)}`);
-        const text = `bytes: ${told(row.traffic)}${row.limit === "arithmetic" && !narrow && line + wide("bytes: 0.0801 ms; arithmetic takes longer", size) < width() ? "; arithmetic takes longer" : ""}`, ends = left + row.traffic * scale + 6, crossed = lined && ends < line + 6 && ends + wide(text, size) > line;
-        add(`${name} says bytes`, "text", { class: row.limit === "traffic" ? "fac-clock-longest" : "fac-clock-says", x: crossed ? line + 6 : ends, y: top + thick / 2 + 0.35 * size }, text);
-        // What is too small to be seen, once more: enlarged alike in all rows
-        const told_ = (crossed ? line + 6 : ends) + 0.92 * wide(text, size) + 0.8 * size, much = [`enlarged ${zoom} ×`, `${zoom} ×`].find((words_) => told_ + wide(words_, 0.92 * size) + largest * zoom < width() - 4);
-        if (!zoom || row.traffic * scale > 1.6 * size || !much) return;
-        let at = told_ + 0.92 * wide(much, size) + 0.4 * size;
-        add(`${name} enlarged says`, "text", { class: "fac-clock-says", x: told_, y: top + thick / 2 + 0.35 * size }, much);
-        for (const { tensor, seconds } of inBytes) {
-          const long = seconds * scale * zoom, letter = data.scores[tensor] ?? tensor.toUpperCase(), high_ = Math.max(thick, 1.1 * size), y_ = top + (thick - high_) / 2;
-          add(`${name} enlarged ${at}`, "path", { class: `fac-clock-bytes fac-fill-${data.scores[tensor] ? "s" : tensor}`, d: `M${at} ${y_}h${long}v${high_}h${-long}z` });
-          if (long > wide(letter, size) + 2) add(`${name} enlarged ${at} says`, "text", { class: "fac-clock-letter", x: at + long / 2, y: y_ + high_ / 2 + 0.35 * size }, letter);
-          at += long;
-        }
-      });
-      add("zero", "path", { class: "fac-axis-line", d: `M${left} ${head - 3}V${tall - 2}` });
-      if (!lined) return;
-      const says = `arithmetic: ${told(arithmetic)}; past this line memory sets the pace`;
-      add("arithmetic", "path", { class: "fac-clock-arithmetic", d: `M${line} ${head - 6}V${tall - 2}` });
-      add("arithmetic says", "text", { class: rows.some((row) => row.limit === "arithmetic") ? "fac-clock-longest" : "fac-clock-says", x: Math.max(0, Math.min(line - 4, width() - 1.04 * wide(says, size))), y: head - 0.65 * size }, says);
-    });
-  }
-
-  /** The seconds of each trip, in the order of the areas: squares and piles, then strips. */
-  function spent(model, values, traffic) {
-    const high = areas(model, values).map(({ kind }) => kind !== "strip"), all = modelBytes(model, values);
-    return model.terms.map((term, i) => ({ tensor: term.tensor, seconds: (traffic * termBytes(term, values)) / all, last: high[i] ? 0 : 1 })).sort((a, b) => a.last - b.last);
-  }
-
-  // Areas: in numbers of one query head, so that S is N wide whatever d and dtype are
-  const extent = (trips, way) => Math.max(...trips.map((t) => (way === "x" ? t.x + t.wide : t.y + t.tall)));
-
   /** How much larger than at a desk all is. */
-  const grown = () => (get("presenter") ? 1 : typeSize(model) / 15);
+  const grown = () => (get("presenter") ? 1.4 : typeSize(model) / 15);
 
-  function drawAreas(shape, values, alike) {
-    const seen = lanes.filter((_, i) => !alike || i !== 1), extras = shown.extras.length, big = get("presenter"), z = grown(), line = big ? 23 : 16 * z, letter_ = big ? 10 : 7 * z, whole = width(), flat = whole >= ROWS[0] && whole < ROWS[1], smaller = SMALL * (big ? 1.4 : z);
-    const most = Math.max(2, Math.floor(whole / (big ? 260 : NARROW))), gap = whole < 600 ? 12 : 18, rowsOf = flat ? lanes.length + extras : Math.ceil((lanes.length + extras) / most);
-    const [all, across] = [lanes, seen].map((some) => (flat ? 1 : Math.ceil((some.length + extras) / rowsOf))); // in rows of equal length, as many with a lane less
-    const [usual, column] = [all, across].map((many) => (flat ? whole - BESIDE : (whole - (many - 1) * gap) / many)), narrow = flat || usual < 200;
-    stage.style.gridTemplateColumns = `repeat(${across}, minmax(0, 1fr))`;
-    stage.style.columnGap = `${gap}px`;
+  /**
+   * A lane a row, all at one scale: the areas of one head, in numbers, each as tall as S. What is longer is more bytes, and
+   * more time of HBM: the axis of time lies below the rows, and a line through all is the time of the arithmetic. Where
+   * launches take longer than any row can show, they lie below the areas, with the time of the bytes in them.
+   */
+  function drawRows(shape, values, paces, alike) {
+    const z = grown(), line = 16 * z, letter_ = 7 * z, whole = width(), narrow = whole < 600 * z, beside = Math.round((narrow ? 112 : 170) * z), column = whole - beside, pad = 38 * z;
+    const rows = lanes.map((l, i) => ({ l, pace: paces[i] })).filter((_, i) => !alike || i !== 1), many = rows.length + shown.extras.length, waits = rows.some(({ pace }) => pace.limit === "overhead");
+    const longest_ = Math.max(...paces.map((pace) => pace[pace.limit])), unit = longest_ >= 1 ? [1, "s"] : longest_ >= 1e-4 ? [1e-3, "ms"] : longest_ >= 1e-7 ? [1e-6, "µs"] : [1e-9, "ns"]; // one for all that lies on the axis
+    const told = (seconds) => (waits ? milliseconds(1000 * seconds) : `${seconds >= 0.1 * unit[0] ? (seconds / unit[0]).toPrecision(3) : short(seconds / unit[0], 3)} ${unit[1]}`);
+    const chip = data.gpus[get("gpu")], perUnit = (at) => (get("layers") * at.N_q * values.H * values.b) / (chip.hbm_gb_per_s * 1e9); // seconds of a number's width
+    const row = (l, at) => placed(areas(l.model, at)), arithmetic = paces[0].arithmetic / perUnit(values);
+    // The scale holds from one power of two to the next: between them S itself grows. It is such that the longest N fits.
+    const fitted = (n) => {
+      const at = symbols(shapeAt(n)), longest = Math.max((arithmetic * n) / shape.n, ...lanes.map((l) => extent(row(l, at))));
+      return (column - (narrow ? 69 : 150) * z - 1.1 * line) / longest;
+    };
+    const side = Math.min((get("presenter") ? 130 : 96 * z), fitted(data.limits.n) * data.limits.n);
+    const room = 2 ** Math.ceil(Math.log2(shape.n)), scale = Math.min(fitted(room), side / room), px = (x) => x * scale;
+    const all = lanes.length + shown.extras.length, high = (Math.ceil(Math.max(side + pad, 84 * z)) * all + 6 * (all - many)) / many;
+    stage.style.setProperty("--fac-beside", `${beside}px`);
     stage.classList.toggle("fac-narrow", narrow);
-    stage.classList.toggle("fac-rows", flat);
     words.style.minHeight = whole < 1000 ? "2.5em" : ""; // two lines, whatever is said
-    // The scale holds from one power of two to the next: between them S itself grows.
-    const room = symbols(shapeAt(2 ** Math.ceil(Math.log2(shape.n))));
-    const rooms = seen.map((l) => trips(l, room)), longest = lanes.map((l) => trips(l, symbols(shapeAt(data.limits.n))));
-    const tallest = (found) => Math.max(...found.map((trips) => extent(trips, "y")));
-    const fitted = (found, column) => Math.min((column - (narrow ? 1.3 : 1.5) * line) / Math.max(...found.map((t) => extent(t, "x"))), (big ? 354 : 330 * z) / tallest(found));
-    const least = fitted(longest, usual), scale = Math.min(fitted(rooms, column), alike ? (least * tallest(longest)) / tallest(rooms) : Infinity); // as tall for every N: what is below stays where it is
-    const px = (x) => x * scale;
-    const below = (l, at) => (l === handled && px(at.N_q) < 2 * smaller && !(narrow && px(at.N_q) >= RING) ? (narrow ? 3.4 : 2.2) : lying(at) ? 0.4 : !flat ? 1.4 : l === handled || px(at.d) >= LETTER ? 1.2 : 0.2) * line + (l === lanes[0] ? 1.5 * line : 0); // words below a small S, the ruler below the first
-    const kept = longest.map((found, i) => least * extent(found, "y") + (flat ? (lanes[i] === handled || !i ? 1.2 : 0.2) : lanes[i] === handled && narrow ? 3.4 : 1.4) * line + (i ? 0 : 1.5 * line));
-    const talls = rooms.map((found, i) => Math.max(px(extent(found, "y")) + below(seen[i], room), flat ? kept[lanes.indexOf(seen[i])] : 0)); // no row moves under the hand
-    if (flat) shown.extras.forEach(() => [kept, talls].forEach((found) => found.push(kept[0])));
-    const rowOf = (found, i, many) => Math.ceil(Math.max(64, ...found.slice(i - (i % many), i - (i % many) + many))); // of its row
-    const sum = (found, many) => found.reduce((all, _, i) => all + (i % many ? 0 : rowOf(found, i, many)), 0), free = sum(kept, all) - sum(talls, across) + (flat ? 16 * (lanes.length - seen.length) : 0); // the clock's; a row has a gap and margins
-    const tallOf = (i) => rowOf(talls, i, across);
-    const bound = lanes.find((l) => l.never);
-    seen.forEach((l, number) => {
-      renew(l.svg, { height: tallOf(number) });
-      const laid = trips(l, values), side = px(shape.n);
-      laid.forEach((at, i) => place(l.trips[i], at));
-      name(l, laid);
-      if (l.never) renew(l.never, { width: side, height: side, visibility: laid[0].x ? "visible" : "hidden" });
+    const corner = px(shape.n), hung = corner < RING, hangs = corner + (hung ? (corner > 20 ? 0 : line) + 13 : 0), lineAt = px(arithmetic), second = waits ? 0 : scale / perUnit(values); // pixels
+    const most = Math.max(...paces.map((pace) => Math.max(pace.overhead, pace.traffic)));
+    for (const { l, pace } of rows) {
+      const laid = row(l, values), end = px(extent(laid));
+      renew(l.svg, { height: high });
+      laid.forEach((at, i) => place(l, l.trips[i], at));
+      const named = name(l, laid, end);
       tell(l, laid);
-      if (!l.never) return;
-      ["S is", "never here"].forEach((text, i) => write(l.neverText.children[i], side > 5.5 * line ? text : side > 2.4 * line && !i ? "no S" : ""));
-      renew(l.neverText, { transform: `translate(${side / 2} ${side / 2 + (side > 5.5 * line ? 0 : 5)})`, visibility: laid[0].x ? "visible" : "hidden" });
-    });
-    /** How much the least is, in words at its strips, and how often it lies in one square: 4 × 16 and 1 are 65. */
+      l.timed((add) => (waits ? launches(add, l, pace) : add("arithmetic", "path", { class: "fac-clock-arithmetic", d: `M${lineAt} -4V${high + 8}` })));
+      write(l.time, `${waits && !narrow ? "bytes: " : pace.limit === "arithmetic" ? "arithmetic: " : ""}${told(waits ? pace.traffic : pace[pace.limit])}`);
+      l.time.className = `fac-time${waits && pace.limit === "overhead" ? " fac-thin" : ""}`;
+      write(l.says, `${!waits && pace.limit === "arithmetic" ? `bytes: ${told(pace.traffic)}; ` : ""}${l.note}`);
+      beyond(l, waits ? named : Math.max(named, lineAt < named + 60 * z || pace.limit === "arithmetic" ? lineAt : 0));
+    }
+    /** The words behind a row, where it has room for them. */
+    function beyond(l, from) {
+      const left = (l === handled ? Math.max(from, corner) : from) + 9, free = column - left;
+      renew(l.end, { style: `left:${beside + left}px;max-width:${Math.min(free, 420 * z)}px` });
+      l.end.classList.toggle("fac-tight", free < 84 * z);
+    }
+    function launches(add, l, pace) {
+      const count = get("layers") * l.model.launches, segments = count < 64 ? count : 1, long = column - (narrow ? 140 : 180) * z, w = (pace.overhead / most) * long, y = hangs + (hung ? 18 : 21) * z, t = Math.max(11 * z, Math.min(44 * z, high - y - 16 * z));
+      for (let k = 0; k < segments; k += 1) add(`launch ${k}`, "rect", { class: "fac-clock-other fac-launch", x: 1 + (k * w) / segments, y, width: w / segments, height: t });
+      add("bytes", "rect", { class: "fac-in-launch", x: 1, y: y + t / 4, width: (pace.traffic / most) * long, height: t / 2 });
+      add("says", "text", { class: `fac-launch-says${pace.limit === "overhead" ? " fac-clock-longest" : ""}`, x: Math.max(w, (pace.traffic / most) * long) + 8, y: y + t / 2 + 5 * z }, `${count} launch${count > 1 ? "es" : ""}: ${told(pace.overhead)}`);
+    }
+    /** How often the strips lie in one square, in words on the second: 4 × 16 and 1 are 65. */
     function tell(l, trips) {
-      const end = px(extent(trips, "x")), strips = bound && trips.every((at) => px(at.wide) < LETTER), room = column - end - 1.4 * line, list = px(trips[0].tall) > LIST * line, close = lettersOf(trips) < line, times = bound ? (shape.n * shape.n) / areas(bound.model, values).reduce((sum, at) => sum + at.wide * at.tall, 0) : 0;
-      if (l.whole) write(l.whole, strips && (flat || !close) ? (room > 8.5 * line ? "← all of it: 1 ×" : "← 1 ×") : "");
-      if (l.whole) renew(l.whole, { x: end + (flat ? 1.3 * line : 5), y: list ? 4.9 * line : px(trips[0].tall) / 2 + 5 });
-      const second = trips.filter((at) => at.kind === "square")[1], fits = second && times >= 2 && second.tall === second.wide; // on the first lies the handle
-      const says = fits ? [`${short(times, 3)} × the strips`, `${short(times, 3)} × strips`, `${short(times, 3)} ×`].find((text) => letter_ * text.length < px(second.wide) - 3) ?? "" : "";
-      if (flat) aside(l, column - end - 1.4 * line - (l.whole?.textContent ? 7.6 * line : 0));
-      const pair = narrow && !flat && second && !inside(second) && px(second.wide) > 2 * line; // the columns have their names below them
-      write(l.counted, pair ? "write | read" : second && inside(second) ? says : "");
-      if (second) renew(l.counted, pair ? { style: "font-size:12px;fill:var(--fac-ink);stroke:none", x: px(second.x) + 2, y: px(extent(trips.filter((at) => at.kind === "square"), "y")) + 0.85 * line } : { style: "", x: px(second.x + second.wide / 2), y: px(second.y + second.tall / 2) + 5 + 1.1 * line });
+      const bound = data.models.find((m) => m.kind === "lower bound"), second = trips.filter((at) => at.kind === "square")[1], ratio = bound && second ? (second.wide * shape.n) / areas(bound, values).reduce((sum, at) => sum + at.wide * at.tall, 0) : 0;
+      const says = ratio >= 2 && inside(second) ? [`${short(ratio, 3)} × the strips`, `${short(ratio, 3)} × strips`, `${short(ratio, 3)} ×`].find((text) => letter_ * text.length < px(second.wide) - 3) ?? "" : "";
+      write(l.counted, says);
+      if (says) renew(l.counted, { x: px(second.x + second.wide / 2), y: corner / 2 + 5 + 1.1 * line });
     }
-    /** What decides of a row, behind it where it has room. */
-    function aside({ says }, room) {
-      renew(says, { style: room < 84 ? "display:none" : `width:${Math.round(room)}px` });
-    }
-    /** A lane's trips; the lower bound leaves the place where the others have S, unless S is small beside them. */
-    function trips(l, at) {
-      const found = flat ? inRow(areas(l.model, at), at.N_q) : placed(areas(l.model, at));
-      return l.never && extent(found, "x") <= 2 * at.N_q ? found.map((trip) => ({ ...trip, x: trip.x + at.N_q })) : found;
-    }
-    /** From one letter to the next in the list beside the strips, in pixels. */
-    function lettersOf(trips) {
-      return Math.max(10, Math.min(line, px(Math.min(...trips.map((at) => at.tall))) / trips.filter((at) => at.kind === "strip").length));
-    }
-    /** Letters of strips: under each that is wide enough, beside each that lies, else a list beside the last. */
-    function name(l, trips) {
-      const end = px(extent(trips, "x")), step = lettersOf(trips);
+    /** Letters of strips: under each that is wide enough, else a list beside the last. Where the row ends, with them. */
+    function name(l, trips, end) {
+      const step = Math.max(10, Math.min(line, corner / trips.filter((at) => at.kind === "strip").length));
       let listed = 0;
       trips.forEach((at, i) => {
-        const w = px(at.wide), letter = l.trips[i].letter, lies = lying(values), high = lies ? px(at.tall) : step, under = w >= LETTER && !lies;
+        const w = px(at.wide), letter = l.trips[i].letter, under = w >= LETTER, shows = letter && !inside(at) && !twice(at);
         if (!letter) return;
-        const place = under ? { x: px(at.x) + w / 2, y: px(at.tall) + line - 1 } : { x: end + 5, y: lies ? px(at.y + at.tall / 2) + 0.36 * Math.min(13, high + 1) : 0.75 * high + high * listed++ };
-        const shows = !inside(at) && !twice(at) && (under ? px(at.tall) >= 0.8 * line : high > 8);
-        renew(letter, { ...place, style: `text-anchor:${under ? "middle" : "start"}${!under && high < line ? `;font-size:${Math.min(13, high + 1)}px;stroke-width:2px` : ""}`, visibility: shows ? "visible" : "hidden" });
+        const place = under ? { x: px(at.x) + w / 2, y: corner + line - 1 } : { x: end + 5, y: 0.75 * step + step * listed };
+        if (shows && !under) listed += 1;
+        renew(letter, { ...place, style: `text-anchor:${under ? "middle" : "start"}${!under && step < line ? `;font-size:${Math.min(13 * z, step + 1)}px;stroke-width:2px` : ""}`, visibility: shows ? "visible" : "hidden" });
       });
-    }
-    function lying(at) {
-      return at.N_q < at.d;
-    }
-    /** How many small tiles a letter needs: its own, or the pair that is written and read; 0 where neither has room. */
-    function fitting(at, score) {
-      if (!score || px(at.tall) <= 17) return 0;
-      return [1, 2].find((many) => many * px(at.wide) > 7.5 * score.length) ?? 0;
+      return end + (listed ? 1.1 * line : 0);
     }
     /** Whether a tile's name stands in it, in two lines. */
     function twice(at) {
-      return flat && !inside(at) && px(at.wide) > 43 && px(at.tall) > 40;
+      return !inside(at) && px(at.wide) > 43 * z && corner > 40 * z;
     }
     function inside(at) {
-      return px(at.wide) > 12 * letter_ && px(at.tall) > 20;
+      return px(at.wide) > 12 * letter_ && corner > 20;
     }
-    function place({ rect, score, says }, at) {
-      const w = px(at.wide), t = px(at.tall), named = inside(at), again = at.kind === "pile" && values.K_rows > shape.n;
-      const key = [at.x, at.y, at.wide, at.tall].map((x) => px(x).toFixed(3)).join();
-      const how = at.direction === "read" ? "read" : "write", full = `${how} ${score ?? at.tensor.toUpperCase()}${again && (flat || px(at.wide) > 14 * letter_) ? ` ×${short(values.K_rows / shape.n, 3)}` : ""}`;
-      const two = twice(at), lines = [how, full.slice(how.length + 1)]; // in two lines
-      const tiles = named || two ? 1 : fitting(at, score), alone = tiles < 2 || at.x > 0; // of a pair the second, which lies on the first, has the letter for both
-      if (!two) write(says, named ? full : (score ?? ""));
-      else if (says.textContent !== lines.join("")) says.replaceChildren(...lines.map((text, i) => s("tspan", { dy: i ? "1.1em" : "-0.45em" }, text)));
+    /** A trip: its name in it, or its letter on it or on the two of its tensor; else one list of letters below them. */
+    function place(l, { rect, score, says }, at) {
+      const w = px(at.wide), named = inside(at), two = twice(at), turn = Math.round(at.x / at.wide), letters = 7.5 * z * (score ?? "").length;
+      const again = at.kind === "pile" && values.K_rows > shape.n ? ` ×${short(values.K_rows / shape.n, 3)}` : "", how = [at.direction === "read" ? "read" : "write", `${score ?? at.tensor.toUpperCase()}${again}`];
+      const many = named || two ? 1 : score && corner > 17 ? [1, 2].find((tiles) => tiles * w > letters) ?? 0 : 0, shows = score ? !many ? !turn : many === 1 || turn % 2 : named || two; // of a pair the second has the letter
+      const key = [at.x, w, corner, many, how].join();
       if (rect.facDrawn === key) return; // a change of scale often leaves it
       rect.facDrawn = key;
-      renew(rect, { x: px(at.x), y: px(at.y), width: w, height: t, "stroke-width": w < 4 || tiles > 1 ? 0 : 0.5 }); // no seam through a name
-      says.setAttribute("visibility", tiles && alone ? "visible" : "hidden");
-      // a plate behind the words is for what runs through a tile: a low one has no room for it
-      const plate = tiles > 1 ? 5 : named && t > 30 ? 9 : 0, size = named || !tiles ? "" : `font-size:${Math.min(big ? 19 : 13 * z, two ? 12 : (tiles * w) / (0.7 * says.textContent.length))}px;`;
-      if (two) for (const row of says.children) renew(row, { x: px(at.x) + w / 2 });
-      if (tiles) renew(says, { style: `${size}stroke-width:${plate}px`, x: px(at.x) + (tiles < 2 ? w / 2 : 0), y: px(at.y) + t / 2 + 5 });
+      renew(rect, { x: px(at.x), y: 0, width: w, height: corner, "stroke-width": w < 4 || many === 2 ? 0 : 0.5 }); // no seam through a name
+      if (two) says.replaceChildren(...how.map((text, k) => s("tspan", { x: px(at.x) + w / 2, dy: k ? "1.1em" : "-0.45em" }, text)));
+      else write(says, named ? how.join(" ") : !score ? "" : many ? score : [...new Set(l.trips.map((trip) => trip.score))].filter(Boolean).join(", "));
+      const long = named ? how.join(" ") : how.reduce((a, text) => (text.length > a.length ? text : a)), most_ = w / (0.6 * long.length);
+      const size = !shows || (named && most_ > 14 * z) ? "" : `font-size:${named || two ? Math.min(12 * z, most_) : many ? Math.min(13 * z, (many * w) / (0.7 * score.length)) : 11 * z}px;`, below = !many && shows;
+      renew(says, { visibility: shows ? "visible" : "hidden", style: `${size}stroke-width:${named ? 9 : 5}px${below ? ";fill:var(--fac-ink);stroke:none;text-anchor:start" : ""}`, x: below ? (l === handled ? corner + 3 : 0) : px(at.x) + (many < 2 ? w / 2 : 0), y: below ? corner + 0.8 * line : corner / 2 + 5 });
     }
-    // The handle is on S's corner, or below what lies there where it would hide S; its words lie on a large S, above it on a phone, else below.
-    const laid = trips(handled, values), corner = px(shape.n), small = corner < smaller, hung = corner < RING, above = small && narrow && !flat && !hung && wide(handled.says.textContent, 0.88 * line) < column + gap;
-    const squares = px(extent(laid.filter((at) => at.kind !== "strip"), "y")), pocket = small && !hung && !narrow && px(extent(laid, "y")) > squares + 1.5 * line; // between the squares and the strips that lie
-    const hangs = (pocket ? squares : px(extent(laid, "y"))) + 0.9 * line, held = { cx: corner, cy: hung ? hangs : corner };
+    // The handle is on S's corner, or below it where it would hide S; its words are beside it, below the row.
+    const held = { cx: corner, cy: hangs };
     renew(around, { width: corner, height: corner });
-    renew(lead, { d: small && !above && (hung || !flat) ? `M${corner} ${hung ? corner : corner + 8}V${hangs - (hung ? 0 : 0.5 * line)}` : "" });
-    const said = handleSays(handled.svg, "n", pocket ? px(Math.min(...laid.filter((at) => at.kind === "strip").map((at) => at.x))) : small ? 1e3 : ((corner - 24) * 7) / letter_, `N = ${thousands(shape.n)}`, `N ${thousands(shape.n)}`), long_ = 0.9 * wide(said, big ? 19 : 13 * z) + 10;
-    const beside = hung && corner + 13 + long_ < column + gap; // else under the handle
-    renew(drag, small ? { x: above ? 0 : beside || (flat && !hung) ? corner + 14 : Math.max(0, Math.min(corner - long_ / 2, column - long_)), y: above ? -7 : hangs + (beside ? 5 : flat && !hung ? 0.15 * line : (hung ? 1.5 : 0.4) * line), class: "fac-t-hand fac-trip fac-left" } : { x: corner - 16, y: corner - 12, class: "fac-t-hand fac-trip fac-on-tag fac-t-end" });
-    renew(tag, { x: corner - 11 - long_, y: corner - 11 - 1.1 * line, width: long_, height: 1.3 * line, visibility: small || !said ? "hidden" : "visible" });
-    write(drag, said);
+    renew(lead, { d: hung ? `M${corner} ${corner}V${hangs}` : "" });
+    renew(drag, { x: corner + 14, y: hangs + (hung ? 5 : line), class: "fac-t-hand fac-trip fac-left" });
+    write(drag, handleSays(handled.svg, "n", 1e3, `N = ${thousands(shape.n)}`));
     renew(reach, held);
     renew(knob, { ...held, r: 8 });
     renew(arrows, way({ ...held, class: "corner" }));
-    shown.extras.forEach(({ entry, rect, torn, svg }, i) => {
-      const tall = tallOf(seen.length + i), side = flat ? entry.bytes / values.H / values.b / get("layers") / shape.n : 2 * shape.n, high = entry.bytes / values.H / values.b / get("layers") / side;
-      renew(svg, { height: tall });
-      renew(rect, { width: px(side), height: Math.min(px(high), tall) });
-      renew(torn, { y: flat ? 16 : tall - 12, visibility: flat ? (px(side) > column ? "visible" : "hidden") : px(high) > tall ? "visible" : "hidden" });
-      write(torn, flat ? "goes on →" : "goes on below ↓");
-    });
-    const rows = 2 ** Math.floor(Math.log2(Math.min((113 * z) / scale, 2 ** Math.ceil(Math.log2(shape.n))))), long = rows * scale;
-    const [first] = lanes, under = trips(first, values).some((at) => px(at.wide) >= LETTER && !inside(at)) ? 1.6 : 0.7; // lines below the areas
-    ruler.setAttribute("transform", `translate(0 ${px(Math.max(extent(rooms[0], "y"), extent(trips(first, values), "y"))) + under * line})`);
-    bar.setAttribute("d", `M1 0v8h${long}v-8`);
-    write(barText, `${rows >= 1 ? thousands(rows) : `1/${1 / rows}`}${narrow ? "" : ` number${rows > 1 ? "s" : ""}`}`);
-    barText.setAttribute("x", long + 8);
-    const heads = values.H > 1 ? `all ${values.H} heads` : "one head", strips = lanes.some((l) => l.trips.some(({ score }) => score));
-    const square = handled.model.terms.find((term) => "N_q" in term.powers && "N_k" in term.powers), of = values.H > 1 ? "of each head N" : "N";
-    write(legend, `Bytes and areas: ${heads}${get("layers") > 1 ? ` of ${get("layers")} layers` : ""}. ${strips && square ? `A square is S or P, ${of} × N numbers, ${bytesText(termBytes(square, values) * get("layers"))}${flat ? "" : ": left written, right read"}. Strips: ` : ""}Q, K, V and O, N × d.`);
+    for (const l of shown.extras) {
+      const long = px(l.entry.bytes / values.H / values.b / get("layers") / shape.n), torn = long > column;
+      renew(l.svg, { height: high });
+      renew(l.rect, { width: long, height: corner });
+      renew(l.torn, { y: Math.min(16 * z, corner / 2 + 5), visibility: torn ? "visible" : "hidden" });
+      write(l.says, l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters");
+      beyond(l, torn ? column : long);
+    }
+    drawClock();
+    const square = handled.model.terms.find((term) => "N_q" in term.powers && "N_k" in term.powers);
+    write(legend, `${values.H > 1 ? `All ${values.H} heads` : "One head"}${get("layers") > 1 ? ` of ${get("layers")} layers` : ""}. ${square ? `A square: S or P, N × N numbers${values.H > 1 ? " of each head" : ""}, ${bytesText(termBytes(square, values) * get("layers"))}. ` : ""}A strip: Q, K, V or O, N × d. All times are the least by formula; none is measured.`);
     if (shown.scale && shown.scale !== scale && shown.width === whole) zoom(shown.scale / scale, shown.n * scale);
     shown = { ...shown, scale, n: shape.n, width: whole };
-    return Math.round(((narrow ? 4.5 : 3.2) + (narrow ? 2.6 : 2.1) * lanes.length) * (big ? 16 : 13 * z)) + free;
+
+    /** The axis of time below the rows, or what the boxes of launches are. */
+    function drawClock() {
+      const size = 13 * z, least = paces[0].arithmetic, gpu_ = get("gpu"), an = /^[AEFHILMNORSX]/.test(gpu_) ? "an" : "a";
+      renew(clock, { height: Math.round((narrow ? 5.2 : 3.6) * size), "font-size": `${size}px`, "aria-label": `Least time on ${an} ${gpu_}. ${rows.map(({ l, pace }) => `${l.label.textContent}: ${told(pace[pace.limit])}, set by ${pace.limit === "overhead" ? "launches" : pace.limit}`).join("; ")}.` });
+      clocked((add) => {
+        const facts = [`A box: a launch, ${told(data.launch_s)}. Filled: its bytes, at ${chip.hbm_gb_per_s} GB/s.`, `The arithmetic takes ${told(least)}, at ${chip.tflops_half} TFLOP/s (${gpu_}).`];
+        if (waits) return facts.flatMap((text) => wrapped(text, Math.floor(whole / (0.52 * size)))).forEach((text, i) => add(`wait ${i}`, "text", { class: "fac-clock-says", x: 0, y: (1 + 1.35 * i) * size }, text));
+        const far = Math.max(lineAt, ...rows.map(({ l }) => px(extent(row(l, values))))), lasts = far / second;
+        const step = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500].find((n) => lasts / unit[0] / n <= 5), ticks = Math.ceil(lasts / unit[0] / step), to = Math.min(column - 2, ticks * step * unit[0] * second);
+        add("axis", "path", { class: "fac-axis-line", d: `M${beside} 2H${beside + to}` });
+        for (let k = 0; k <= ticks && k * step * unit[0] * second <= to + 1; k += 1) {
+          const x = beside + k * step * unit[0] * second;
+          add(`tick ${k}`, "path", { class: "fac-axis-line", d: `M${x} 2v5` });
+          add(`tick says ${k}`, "text", { class: "fac-clock-says", "text-anchor": "middle", x, y: 7 + size }, `${short(k * step, 3)}${k ? "" : ` ${unit[1]}`}`);
+        }
+        const titled = `time of these bytes at ${chip.hbm_gb_per_s} GB/s (${gpu_})`, behind = !narrow && to + 20 + wide(titled, size) < column;
+        add("title", "text", { class: "fac-clock-says", x: behind ? beside + to + 14 : 0, y: behind ? 7 + size : (narrow ? 4.8 : 3.3) * size }, titled);
+        const says = `▲ arithmetic: ${told(least)} at ${chip.tflops_half} TFLOP/s${narrow ? "" : ", the same for all; past this line memory sets the pace"}`;
+        add("arithmetic says", "text", { class: "fac-clock-longest", x: Math.max(0, Math.min(beside + lineAt - 0.45 * size, whole - 0.95 * wide(says, size))), y: 7 + 2.3 * size }, says);
+      });
+    }
   }
+
+  const extent = (trips) => Math.max(...trips.map((t) => t.x + t.wide));
 
   /** From the old scale to the new one, the ruler with all areas; what S was stays as an outline. */
   function zoom(from, before) {
@@ -551,8 +460,7 @@ function render({ model, el }) {
     if (limit === "overhead") return `At N = ${get("n")} launches set ${label === "Naive" ? "naive's" : "the"} pace: they take ${milliseconds(1000 * paces[told].overhead)}, all its bytes ${milliseconds(1000 * paces[told].traffic)}.`.replaceAll(/(?<=\d) (?=.?s\b)/g, "\u00a0");
     if (told === base) return `${label} moves ${bytesText(totals[told])}; on ${chip.name} ${LIMITS[limit]} the pace.`;
     const of = bound < 0 ? `what ${data.models[base].label} moves` : "the least (each of Q, K, V, O once)", ratio = totals[told] / totals[base];
-    const flash = data.models.findIndex((m) => m.kind === "upper bound"), worst = totals[flash] / totals[base];
-    return `${label} moves ${times(ratio)} × ${of}${bound >= 0 && flash >= 0 ? `, flash ${worst > 1.005 ? `1 × with a cache, ${times(worst)} × without` : "1 ×"}` : ""}.`;
+    return `${label} moves ${times(ratio)} × ${of}.`;
   }
 
   // The plot over N: its nodes stay, only what a setting changes is written again ----------------

@@ -47,13 +47,11 @@ function render({ model, el }) {
       if (!ghost) nodes.push(text(p.x + 0.6 * fs, p.y + p.h + (t === "q" && p.h < fs ? 2.4 : 1.1) * fs, "fac-race-wear", null, {}, (node) => (lane.wearText[t] = node)));
       else nodes.push(text(p.x + p.w / 2, p.y + (p.h > 2 * fs ? p.h / 2 : p.h + 1.3 * fs), "fac-race-never", p.w > 8 * fs ? "S is never here" : "never here", { "text-anchor": "middle" }));
     }
-    const { x: mx, w: mw, y: my } = lane.at[naive ? "s" : "k"];
-    nodes.push(text(Math.min(mx + Math.max(mw + 2, mw / 2 + 0.5 * fs), x + lw - 4 * fs), my - 0.5 * fs, "fac-race-soft", null, {}, (node) => (lane.moreText = node))); // what the stripes below it are
-    const bar = 2 ** Math.floor(Math.log2(Math.min(3.6 * fs, 0.3 * H) / scale)), { s: S } = lane.at, by = panel + panelH - 0.6 * fs, barX = Math.max(S.x, Math.min(S.x + S.w, x + lw - 4 * fs) - bar * scale - (lw < 500 ? 2.5 : 6.5) * fs);
+    const bar = 2 ** Math.floor(Math.log2(Math.min(3.6 * fs, 0.3 * H) / scale)), { s: S } = lane.at, by = panel + panelH - 0.6 * fs, barX = lw < 500 ? S.x - bar * scale - 3.2 * fs : Math.max(S.x, Math.min(S.x + S.w, x + lw - 4 * fs) - bar * scale - 6.5 * fs);
     nodes.push(text(x + 0.9 * fs, by, "fac-race-soft", null, {}, (node) => (lane.timesText = node)), v("path", { class: "fac-race-line", d: `M${barX} ${by - 6}v6h${bar * scale}v-6` }), text(barX + bar * scale + 6, by, "fac-race-soft", `${bar}${lw < 500 ? "" : " numbers"}`));
     const desk = get("caches");
     nodes.push(...(desk ? [...l2Band(text, lane, race, get), ...deskOf(text, lane, race, get)] : chipOf(text, lane, race)));
-    nodes.push(text(desk ? x : lane.statusX, desk ? y + 2.8 * fs : lane.chipY + 1.33 * fs, "fac-race-small", null, {}, (node) => (lane.statusText = node)));
+    nodes.push(text(desk ? x : lane.statusX, desk ? y + 3 * fs : lane.chipY + 1.33 * fs, "fac-race-small", null, {}, (node) => (lane.statusText = node)));
     // the bill
     const px = tw / race.axis, badge = race.badges.length < 2 ? "" : wide(`${title}${lane.badge}`, 0.9 * fs) > tw - 6 * fs ? lane.badge.split(" from ")[0] : lane.badge;
     nodes.push(text(0, lane.named, "fac-race-name", [v("tspan", {}, title), v("tspan", { class: `fac-race-tag${data().replays[lane.name] ? " fac-race-real" : ""}`, dx: 8 }, badge)], {}, (node) => (lane.nameText = node)), text(tw, bill - 0.45 * fs, "fac-race-soft", null, { "text-anchor": "end" }, (node) => (lane.endText = node)));
@@ -137,12 +135,11 @@ function render({ model, el }) {
       if (lane.seen) renew(lane.seen, { visibility: clock ? "visible" : "hidden" });
       write(lane.statusText, !clock ? "" : lane.current ? doing(lane, lane.current, get("caches") ? race.box.lw : lane.statusW, fs) : over ? "done" : "");
       for (const [t, node] of Object.entries(lane.wearText)) {
-        const size = t === "s" ? lane.scores : race.box.n * race.box.d * b() * ("qo".includes(t) && get("decode") ? 1 / race.box.n : 1), times = (lane.reads[t] ?? 0) / size;
+        const times = race.timesOf(lane, t);
         const many = times < 10 ? Number(times.toFixed(1)) : short(times, 3);
         write(node, !clock || t === "o" || (t === "s" && times < 0.05) ? "" : t === "s" ? `${many} of ${lane.trips} trips` : `${t === "q" ? "read " : ""}${many} ×`);
       }
       write(lane.timesText, clock ? "" : `N = ${race.box.n}, d = ${race.box.d}, ${b()} bytes each`);
-      write(lane.moreText, !clock ? "" : lane.name === "naive" ? (lane.trips > 1 ? `trips 2–${lane.trips}` : "") : Object.values(lane.wear).some((times) => times > 1) ? "again" : "");
       if (lane.deskText) write(lane.deskText, lane.name === "naive" && lane.current ? `a tile of ${lane.current.tensor.toUpperCase()}` : "");
     }
     const other = race.lanes[1];

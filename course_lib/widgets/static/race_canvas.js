@@ -87,7 +87,7 @@ function raceCanvas(get) {
     const lw = stacked || count === 1 ? width : (width - gap) / count, tw = width - 1;
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
     // the same for nearly every N: a picture that grows under the hand costs a layout of the page, too
-    const H = Math.min(big ? (caches ? 180 : 340) : ((count === 1 ? 300 : stacked ? 106 : 218) * fs) / 15, (lw - 15.4 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base, wear = 2.1 * fs;
+    const H = Math.min(big ? (caches ? 180 : 340) : ((count === 1 ? 300 : stacked ? 106 : 218) * fs) / 15, (lw - 15.4 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base;
     const headH = (caches ? 3.4 : 2.3) * fs, panelH = H + 4.8 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 2.5 * fs);
     const tape = 1.8 * fs, thin = caches ? 0.65 * fs : 0, rows = stacked ? count : 1, tops = rows * (laneH + 0.6 * fs) + 0.2 * fs;
     const first = stacked && count > 1, each = tape + (caches ? thin + 1.9 * fs : 0.2 * fs), under = SEEK + 5.7 * fs, tapes = first ? count * each + 5.7 * fs + under : 0; // below the tapes their slider, its scale and Play; on a phone they come first
@@ -107,7 +107,7 @@ function raceCanvas(get) {
       const queries = get("decode") ? 1 : n;
       let x = lane.x + Math.max(0.9 * fs, 1.3 * fs - (d * scale) / 2);
       const strip = Math.max(2, d * scale), gaps = Object.fromEntries(Object.entries({ q: 3.9, k: 3, v: 2.6, o: 1.9, s: 0 }).map(([t, gap]) => [t, Math.max(gap * fs, 2.7 * fs - strip)]));
-      const used = x - lane.x + 4 * strip + H + gaps.q + gaps.k + gaps.v + gaps.o, free = Math.max(0, Math.min(1.8 * fs, (lw - 1.3 * fs - used - 0.4 * H) / 4)); // beside S lie its trips
+      const used = x - lane.x + 4 * strip + H + gaps.q + gaps.k + gaps.v + gaps.o, free = Math.max(0, Math.min(1.8 * fs, (lw - 1.3 * fs - used) / 4));
       lane.at = {};
       for (const t of ["q", "k", "v", "o", "s"]) {
         const w = Math.max(2, (t === "s" ? n : d) * scale), tall = Math.max(2, ("kv".includes(t) ? n : queries) * scale);
@@ -115,13 +115,21 @@ function raceCanvas(get) {
         x += w + free + gaps[t];
       }
     });
-    race.box = { width, stacked, fs, lw, tw, n, d, base, scale, H, panelH, wear, deskH, tape, thin, low: y, pixels: Math.min(2, devicePixelRatio || 1), zoom: H / 512, height: first ? tapes + tops - 0.8 * fs : y + under };
-    lazily(race.box, "part", () => partOf(race.box));
+    race.box = { width, stacked, fs, lw, tw, n, d, base, scale, H, panelH, deskH, tape, thin, low: y, pixels: Math.min(2, devicePixelRatio || 1), zoom: H / 512, height: first ? tapes + tops - 0.8 * fs : y + under };
   }
-  /** A stripe for each trip more is a matrix at this part of its width, of all matrices the same. */
-  function partOf({ wear, lw, n, d, scale }) {
-    const rooms = race.lanes.map((lane) => (lane.name === "naive" ? (lane.x + lw - lane.at.s.x - lane.at.s.w - 6) / lane.at.s.w / (lane.trips - 1) : wear / d / scale / (Math.ceil(n / get("block_q")) - 1)));
-    return 1 / Math.ceil(1 / Math.min(1 / 8, ...rooms.filter((room) => room > 0)));
+  /** How often a matrix has crossed, of all its bytes. */
+  const timesOf = (lane, t, moved = lane.reads[t] ?? 0) => moved / (t === "s" ? lane.scores : race.box.n * race.box.d * b() * ("qo".includes(t) && get("decode") ? 1 / race.box.n : 1));
+  /** From one of the marks below a matrix to the next, one for each time: so many have room in all lanes. */
+  const pitchOf = () => Math.min(0.6 * race.box.fs, ...race.lanes.flatMap((lane) => ["k", "v"].map((t) => (lane.at[t === "k" ? "v" : "o"].x - lane.at[t].x - race.box.fs) / Math.ceil(timesOf(lane, t, lane.parts.reduce((sum, [of, bytes]) => sum + (of === t ? bytes : 0), 0))))));
+  /** A count is no area: all marks are alike, and have no tensor's colour. */
+  function tally(g, lane, clock) {
+    const { fs } = race.box, pitch = (race.box.pitch ??= pitchOf()), size = pitch < 3 ? pitch : pitch - 1.5;
+    g.fillStyle = pen;
+    for (const [t, { x, y, h }] of Object.entries(lane.at)) {
+      const times = t === "o" ? 0 : timesOf(lane, t), left = x + 0.6 * fs, top = y + h + (t === "q" && h < fs ? 2.55 : 1.25) * fs;
+      for (let i = 0; i < times - 0.01; i += 1) g.fillRect(left + i * pitch, top, size * Math.min(1, times - i), 0.45 * fs);
+      if (clock && t === "s" && lane.name === "naive") for (let i = 0; i < lane.trips; i += 1) g.strokeRect(left + i * pitch, top, size, 0.45 * fs); // those to come, too
+    }
   }
   const wall = () => ((chip().shared / b()) * race.box.zoom ** 2) / race.box.deskH;
   const slot = (rows, cols) => (rows * cols * race.box.zoom ** 2) / race.box.deskH;
@@ -166,7 +174,7 @@ function raceCanvas(get) {
     else look();
     laid.clearRect(0, 0, race.box.width, race.box.height);
     for (const lane of race.lanes) {
-      Object.assign(lane, { done: 0, reads: {}, wear: {}, moved: 0, least0: 0, written: 0 });
+      Object.assign(lane, { done: 0, reads: {}, moved: 0, least0: 0, written: 0 });
       for (const t of "qkv") paint(laid, t, lane.at[t].x, lane.at[t].y, lane.at[t].w, lane.at[t].h, 0.3); // pale until it is read
     }
   }
@@ -183,19 +191,9 @@ function raceCanvas(get) {
       if (t === "s") laid.clearRect(p.x, p.y, p.w, p.h);
       paint(laid, e.tensor, p.x, p.y, p.w, p.h);
     }
-    const at = lane.at[t], pitch = at?.w * race.box.part, thick = pitch - Math.min(2, 0.22 * pitch), left = (again) => at.x + at.w + 1.5 + (again - 1) * pitch;
-    if (t === "s") { // a stripe for each trip of S and P after the first, at their right edge: S, narrow
-      const key = ["s", ...e.rows, ...e.cols].join(), again = (lane.wear[key] = (lane.wear[key] ?? -1) + 1), k = race.box.pixels;
-      const [from, to] = e.cols.map((col) => Math.round((left(again) + (col / race.box.n) * thick) * k) / k);
-      if (again) paint(laid, e.tensor, from, p.y, to - from, p.h);
-    } else if (e.kind === "load") { // and for each time that a row is read again
-      const key = t + e.rows[0], again = (lane.wear[key] ??= 0);
-      lane.wear[key] += 1;
-      if (!again) {
-        laid.clearRect(p.x, p.y, p.w, p.h);
-        paint(laid, t, p.x, p.y, p.w, p.h);
-      }
-      if (again) paint(laid, t, left(again), p.y, Math.max(0.5, thick), Math.max(0.5, p.h - 0.5));
+    if (e.kind === "load" && t !== "s") {
+      laid.clearRect(p.x, p.y, p.w, p.h);
+      paint(laid, t, p.x, p.y, p.w, p.h);
     }
   }
   /** Lay what is over onto both tapes, from event `start` on; the bytes of a group tensor by tensor, as first met. */
@@ -227,18 +225,16 @@ function raceCanvas(get) {
     }
   }
   const fill = (g, tensor, o) => o && paint(g, tensor, o.x, o.y, o.w, o.h);
-  /** An arrow from a tile to where it goes, or from there. */
+  /** An arrow from below a matrix to where its tile goes, or from there: down, and, where that lies elsewhere, across. */
   function link(g, p, to, loads) {
-    const ends = [[p.x + p.w / 2, p.y + p.h + 4], [to.x + to.w / 2, to.y - 4]], [[x0, y0], [x1, y1]] = loads ? ends : ends.reverse(), turn = Math.atan2(y1 - y0, x1 - x0);
+    const x0 = p.x + p.w / 2, x1 = to.x + to.w / 2, y0 = p.y + p.h + 4, y1 = to.y - 4, low = y0 + 2 * race.box.fs, [x, y, way] = loads ? [x1, y1, -1] : [x0, y0, 1];
     for (const [line, colour] of [[5, ground], [1.8, pen]]) {
       [g.lineWidth, g.strokeStyle] = [line, colour];
       g.beginPath();
-      g.moveTo(x0, y0);
-      g.lineTo(x1, y1);
-      for (const side of [-0.45, 0.45]) {
-        g.moveTo(x1, y1);
-        g.lineTo(x1 - 9 * Math.cos(turn + side), y1 - 9 * Math.sin(turn + side));
-      }
+      for (const [i, [a, b]] of [[x0, y0], [x0, low], [x1, low], [x1, y1]].entries()) g[i ? "lineTo" : "moveTo"](a, b);
+      g.moveTo(x - 4, y + 8 * way);
+      g.lineTo(x, y);
+      g.lineTo(x + 4, y + 8 * way);
       g.stroke();
     }
   }
@@ -272,7 +268,7 @@ function raceCanvas(get) {
         paint(g, first.tensor, lane.x + 2, top, Math.min(home.w, wall()) * (still ? 1 : first.kind === "load" ? u : 1 - u), race.box.deskH);
       }
       if (!clock && lane.name === "naive" && race.lanes[1]) ink(lane, 0, lane.events.length, g, 0.3); // given: what the other is guessed against
-      if (clock && lane.name === "naive") for (let i = lane.trips - 1, { x, y, w, h } = lane.at.s; i > 0; i -= 1) g.strokeRect(x + w + 1.5 + (i - 1) * w * race.box.part, y, w * race.box.part - 2, h); // the trips to come
+      tally(g, lane, clock);
       let moved = lane.moved;
       now.forEach((e, k) => {
         const p = place(lane, e), head = { x: moved * px, y: lane.bill, w: Math.max(2, e.bytes * px), h: race.box.tape };
@@ -299,11 +295,11 @@ function raceCanvas(get) {
         for (const o of !still ? [r] : k || !desk ? [p] : [p, to]) ring(g, o, now.length > 1 ? [[3, ground], [1, pen]] : [[6, ground], [2.5, pen]]);
         g.restore();
         const slot = !desk && lane.slots[homeOf(e)], at_ = lane.at[homeOf(e)];
-        if (still && !k) link(g, slot ? { ...slot, y: at_.y, h: at_.h } : p, slot || to, e.kind === "load"); // short and upright, through no word
+        if (still && !k) link(g, { ...at_, x: at_.x + 1, w: 0 }, slot || to, e.kind === "load"); // at the edge of its matrix, through no word
       });
       lane.now = moved;
       lane.current = first;
     }
   }
-  return Object.assign(race, { layer, canvas, data, b, chip, prepare, arrange, wall, slots, place, blank, draw });
+  return Object.assign(race, { layer, canvas, data, b, chip, prepare, arrange, wall, slots, timesOf, place, blank, draw });
 }

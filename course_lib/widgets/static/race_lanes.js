@@ -205,7 +205,7 @@ function raceTitle(race, clock, get) {
 /** What the tapes count, in words; with the caches drawn, what of it HBM carries. */
 function raceSays(race, clock, get) {
     const wrong = race.difference == null || clock < race.end ? "" : ` The first difference is event ${race.difference + 1}: ${race.lanes[1].events[race.difference] ? says(race.lanes[1], race.lanes[1].events[race.difference]) : "yours has ended"}${race.lanes[0].events[race.difference] ? `, where the other does: ${says(race.lanes[0], race.lanes[0].events[race.difference])}` : ""}.`;
-  const stripe = clock ? ` A stripe: one more trip, 1/${Math.round(1 / race.box.part)} as wide.` : "";
+  const stripe = clock ? " A mark below a matrix: once over all of it." : "";
   const asked = "Tape: every load and store, by size", [badge] = race.badges;
   const thin = clock && race.lanes.some((lane) => lane.group.some((first, i) => first !== i));
   if (!clock || clock < race.end) return `${asked}, in order${thin ? "; what is thin lies together" : ""}${race.badges.length > 1 ? "" : `; ${badge}`}.${stripe}`;
@@ -247,10 +247,9 @@ function judge(race, lane, mark, over, title) {
 
 /** The name of S's corner, on a plate: inside S, or right of a small one, where room is. */
 function cornerName(text, over, { box }, S, lane) {
-  const { fs } = box, past = 0.4 * S.w, // the stripes
-     right = lane.x + box.lw - S.x - S.w - 1.2 * fs - past, inside = S.w - 1.4 * fs >= right, low = S.h < 3 * fs ? 2.4 : -0.8; // one row of S has no inside
+  const { fs } = box, right = lane.x + box.lw - S.x - S.w - 1.2 * fs, inside = S.w - 1.4 * fs >= right, low = S.h < 3 * fs ? 2.4 : -0.8; // one row of S has no inside
   const says = handleSays(over, "n", Math.max(S.w - 1.4 * fs, right), `N = ${box.n}`, `N ${box.n}`), w = wide(says, 0.8 * fs) + 0.8 * fs;
-  const x = S.x + S.w + (inside ? -0.9 * fs : 0.8 * fs + past), y = S.y + S.h + (inside ? low : 0.3) * fs;
+  const x = S.x + S.w + (inside ? -0.9 : 0.8) * fs, y = S.y + S.h + (inside ? low : 0.3) * fs;
   return [v("rect", { class: "fac-tag", x: x - (inside ? w - 0.4 * fs : 0.4 * fs), y: y - 1.05 * fs, width: says ? w : 0, height: 1.4 * fs, rx: 4 }), text(x, y, "fac-t-hand fac-race-pill", says, { "text-anchor": inside ? "end" : "start", "data-names": "n" })];
 }
 

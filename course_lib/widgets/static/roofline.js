@@ -73,7 +73,7 @@ function render({ model, el }) {
     if (zoomed) axes = { left: Math.floor(Math.min(...marks.map((m) => (m.loads ? Math.log2(m.loads) - 0.4 : Math.log2(m.intensity) - (width < ROOFS ? 1.2 : 2))))), right: Math.ceil(Math.max(Math.log2(ridge) + 1, ...marks.map((m) => Math.log2(m.intensity) + (!m.loads ? 1 : width < ROOFS ? 2.6 : 2)))), low: Math.log10(round125(Math.min(...marks.map((m) => Math.min(m.tflops, m.loads ? bound(m) : Infinity))) / 2)), high: Math.log10(chip.tflops_half) + 0.12 };
     else if (!axes || !picture.svg.facHeld) axes = whole;
     whole_ = whole;
-    const { left, right, low, high } = axes, from = 2.7 * fs, top = 2.3 * fs, floor = top + Math.max((width < ROOFS ? (zoomed ? 27 : 20) : zoomed ? 21 : 17) * fs, Math.min(24 * fs, 0.36 * width)), end = width - 0.6 * fs;
+    const { left, right, low, high } = axes, from = 2.7 * fs, strip = marks.some((m) => m.loads) ? 5.6 * fs : 0, top = strip + 2.3 * fs, floor = top + Math.max((width < ROOFS ? (strip ? 23 : zoomed ? 27 : 20) : zoomed ? (strip ? 20 : 21) : 17) * fs, Math.min((strip ? 20 : 24) * fs, 0.36 * width)), end = width - 0.6 * fs;
     const X = (v) => from + ((end - from) * (Math.log2(v) - left)) / (right - left);
     const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
@@ -85,7 +85,7 @@ function render({ model, el }) {
     const slope = { x: X(mid), y: Y(attainable(mid, chip)) + (dial ? 1.6 : -0.8) * fs, angle: Math.atan2(Y(8) - Y(4), X(8) - X(4)), text: `${long ? "memory's roof: " : marks.length ? "HBM: " : right > 14 ? "" : "memory: "}${chip.hbm_gb_per_s} GB/s` };
     under((add) => {
       add("memory side", "rect", { class: "fac-roof-side", x: from, y: top, width: Math.max(0, X(ridge) - from), height: floor - top });
-      grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs }, marks);
+      grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, strip }, marks);
       add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${peak}V${floor}` });
       add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
       add("flat", "text", { class: "fac-t-small", x: end, y: peak - (dial ? 2.2 : 1) * fs, "text-anchor": "end" }, flat); // over the numbers of the dots, over a name
@@ -105,6 +105,7 @@ function render({ model, el }) {
       else if (!marks.length) add("bar", "polyline", { class: "fac-roof-bar", points: roof(least, most) }, "flash lies between its two bounds");
       free.forEach((p) => held.includes(p) || add(`point ${p.label}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.55 * fs}v${1.1 * fs}` }));
       if (zoomed) overview(add, { ...whole, right: Math.max(whole.right, right) }, axes, { chip, ridge, width, from, top, floor, end, fs });
+      if (strip) compared(add, marks.filter((m) => m.loads), { width, fs, long, chip });
       if (marks.length) measured(add, marks, { X, Y, fs, long, chip, ridge, from, end });
       name(add, free, { X, Y, fs, ridge, width, from, end, slope });
       knobs.forEach(([trait, i]) => hold(add, trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x)));
@@ -129,6 +130,28 @@ function render({ model, el }) {
     add(`share ${m.label} part`, "rect", { class: `fac-roof-part fac-roof-of-${meant(m)}`, x, y, width: w * share, height: tall }, `${Math.round(100 * share)} %`);
   }
 
+  /** Above the field, where a length is a number: what HBM moves for each kernel, what it loads on the chip, and how fast it is. */
+  function compared(add, marks, { width, fs, long, chip }) {
+    const side = (long ? 12 : 6.4) * fs, each = (width - side) / 3, said = (long ? 8 : 3.4) * fs, room = each - said - 0.8 * fs;
+    const columns = [
+      [long ? "moved by HBM" : "HBM, GB", (m) => gb(m.intensity), (m) => `${short(gb(m.intensity), 3)}${long ? " GB" : ""}`, "crossed"],
+      [long ? "loaded on the chip" : "on chip, GB", (m) => gb(m.loads), (m) => `${short(gb(m.loads), 3)}${long ? " GB" : ""}`, "loaded"],
+      [long ? `speed, of ${chip.tflops_half} TFLOP/s` : "TFLOP/s", (m) => m.tflops, (m) => `${short(m.tflops, 3)}${long ? ` TFLOP/s, ${Math.round((100 * m.tflops) / chip.tflops_half)} %` : ""}`, "part"],
+    ];
+    const ranked = [...marks].sort((a, b) => b.tflops - a.tflops), tall = 0.95 * fs;
+    columns.forEach(([head, of, says, name], i) => {
+      const x = side + i * each, most = name === "part" ? chip.tflops_half : Math.max(...marks.map(of));
+      add(`head ${name}`, "text", { class: "fac-t-soft", x, y: fs }, head);
+      ranked.forEach((m, j) => {
+        const y = (1.6 + 1.75 * j) * fs, long_ = (room * of(m)) / most;
+        if (!i) add(`row ${m.label}`, "text", { class: `fac-t-name${long ? "" : " fac-t-small"}`, x: 0, y: y + 0.8 * tall }, long ? m.label : first(m));
+        if (name === "part") add(`share ${m.label} all`, "rect", { class: "fac-roof-share", x, y, width: room, height: tall });
+        add(`${name} ${m.label}`, "rect", { class: `fac-roof-${name} fac-roof-of-${meant(m)}`, x, y, width: long_, height: tall }, says(m));
+        add(`${name} ${m.label} says`, "text", { class: "fac-t-small", x: x + (name === "part" ? room : long_) + 0.4 * fs, y: y + 0.8 * tall }, says(m));
+      });
+    });
+  }
+
   /** What was measured: its speed up, the bytes that HBM moved across; what is missing to its roof, or what it would be if every load went to HBM. */
   function measured(add, marks, { X, Y, fs, long, chip, ridge, from, end }) {
     const diamond = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`, bold = `fac-t-name${long ? "" : " fac-t-small"}`, small = "fac-t-small";
@@ -144,20 +167,14 @@ function render({ model, el }) {
       };
       if (m.loads) { // along: as many times fewer bytes; then up, or down, to the speed that was timed
         const [left, low] = [X(m.loads), Y(attainable(m.loads, chip))], tip = y + Math.sign(low - y) * 0.75 * fs, w = 0.45 * fs * Math.sign(low - y);
-        const factor = Math.round(m.intensity / m.loads), fewer = long ? `${factor} × fewer bytes from HBM` : `bytes ÷ ${factor}`, most = `at most ${short(attainable(m.loads, chip), 3)}`, lines = [[title, bold], [`${short(m.tflops, 3)} TFLOP/s`, bold], [`${share}${unit}`, small]];
+        const factor = Math.round(m.intensity / m.loads), fewer = long ? `${factor} × fewer bytes from HBM` : `bytes ÷ ${factor}`, most = `at most ${short(attainable(m.loads, chip), 3)}`, lines = [[title, bold]];
         add(`saved ${key}`, "path", { class: `fac-roof-saved ${colour}`, d: `M${left} ${low}H${x}V${tip}m${-0.45 * fs} ${w}l${0.45 * fs} ${-w}l${0.45 * fs} ${w}` }, fewer);
         add(`counted ${key}`, "path", { class: "fac-roof-counted", d: diamond(left, low, 0.5 * fs) }, m.label);
         write("fewer", [[fewer, `fac-t-name ${small}`]], x - 0.8 * fs, "end", low - 0.9 * fs);
-        write("moved", [[`${short(gb(m.loads), 3)} → ${short(gb(m.intensity), 3)} GB`, small]], x - 0.8 * fs, "end", low + 1.1 * fs);
-        const room_ = (long ? 12 : 8.5) * fs / Math.max(...marks.map((o) => (o.loads ? gb(o.loads) : 0))), bar = (id, cls, bytes) => add(`${id} ${key}`, "rect", { class: cls, x: x - 0.8 * fs - bytes * room_, y: low + 1.75 * fs, width: bytes * room_, height: 0.5 * fs }, `${short(bytes, 3)} GB`);
-        bar("loaded", `fac-roof-loaded ${colour}`, gb(m.loads)); // why it is as fast as it is: to one scale, and what of it HBM moves
-        bar("crossed", `fac-roof-crossed fac-roof-of-${meant(m)}`, gb(m.intensity));
         const free = X(ridge) - left - 0.2 * fs, fits = [`${most} TFLOP/s`, most].map((text) => wide(text, 0.9 * fs) < free), room = left - from, left_ = room > wide("at most", 0.8 * fs) + 0.8 * fs, split = ["at most", most.slice(8)]; // below the slope where it does not cross the ridge's line, else above it
         const above = long ? !fits[0] : left_, rows = long || (!above && fits[0]) ? [`${most} TFLOP/s`] : (above ? room > wide(most, fs) : fits[1]) ? [most, "TFLOP/s"] : split; // the axis has the unit
         write("most", rows.map((text) => [text, small]), left + (above ? -0.8 : 0.2) * fs, above ? "end" : "start", low + (above ? (long ? -0.7 : 1.2 - LINE * rows.length) : long ? 1.3 : rows === split ? 1.7 : 2.3) * fs);
-        const row = clear("right", y, lines, 0.9);
-        write("name", lines, x + 1.1 * fs, "start", row);
-        portion(add, m, m.tflops / roof, x + 1.1 * fs, row + (0.75 + 2 * LINE) * fs, fs, long);
+        write("name", lines, x + 1.1 * fs, "start", clear("right", y, lines));
       } else {
         const lines = [[`${title}: ${short(m.tflops, 3)} TFLOP/s`, bold], [`at ${short(m.intensity, 3)} FLOP/byte`, small]];
         const at = flat ? Math.min(x + 0.6 * fs, end) : Math.min(x - 0.6 * fs, X(ridge) - 0.6 * fs - Math.max(...lines.map(([text]) => wide(text, (long ? 1 : 0.92) * fs)))), up = Y(roof);
@@ -175,7 +192,7 @@ function render({ model, el }) {
   const hold = (add, trait, p, { X, Y, fs }, choose) =>
     add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: X(p.x), cy: Y(p.y), r: 0.52 * fs, "data-handle": trait }, `drag: ${LABELS[trait][0]}`, (x) => put(model, { [trait]: choose(x) }));
 
-  function grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs }, marks) {
+  function grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, strip }, marks) {
     const first = Math.floor(low), decades = Array.from({ length: Math.floor(high) - first + 1 }, (_, i) => 10 ** (first + i)), fine = high - low < 2 ? [1, 2, 5] : [1];
     for (const y of decades.flatMap((decade) => fine.map((m) => m * decade)).filter((y) => y >= 0.99 * 10 ** low && y <= 10 ** high)) {
       add(`y ${y}`, "path", { class: "fac-axis", d: `M${from} ${Y(y)}H${end}` });
@@ -188,7 +205,7 @@ function render({ model, el }) {
     }
     add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, `FLOP per byte (log${view === VIEWS.dial ? `, ${get("n")} keys` : ""}): more reuse of each byte →`);
     if (marks.length) add("flops", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 3.8 * fs, "text-anchor": "middle" }, `${marks.length > 1 ? "each does" : "it does"} 4 × ${get("heads") * get("batch")} heads × ${get("n")}² × ${get("d")} = ${short(flops() / 1e12, 3)} TFLOP`);
-    add("y name", "text", { class: "fac-t-soft", x: 0, y: 0.95 * fs }, `TFLOP/s (log${marks.length ? `${axes === whole_ ? "" : ", zoomed in"}); ◆ measured${marks.some((m) => m.loads) ? ", ◇ if every load went to HBM" : ` at N = ${get("n")}`}` : view === VIEWS.dial ? "); each ●: twice the queries" : "), at most"}`);
+    add("y name", "text", { class: "fac-t-soft", x: 0, y: strip + 0.95 * fs }, `TFLOP/s (log${marks.length ? `${axes === whole_ ? "" : ", zoomed in"}); ◆ measured${marks.some((m) => m.loads) ? ", ◇ if every load went to HBM" : ` at N = ${get("n")}`}` : view === VIEWS.dial ? "); each ●: twice the queries" : "), at most"}`);
   }
 
   /** How far the handle is from the ridge, along the axis. */
@@ -307,8 +324,8 @@ function render({ model, el }) {
       : marks.length ? `${marks.length > 1 ? (alone ? `Below ${roofs[0]} roof` : "Each below its roof") : `Below ${roofs[0]} roof`}: ${shares}.`
       : `To stay busy ${one} needs ${short(ridge, 3)} FLOP for each byte: naive has ${count(points[1].x)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`);
     // Fewer bytes, and slower: what the bytes of HBM take is not what either waits for
-    const took = (m) => `${short((100 * gb(m.intensity) * m.tflops * 1e12) / chip.hbm_gb_per_s / flops(), 2)} % of ${first(m)}’s time`, free = crossed && [fast, slow].every((m) => m.intensity > 2 * ridge && m.tflops < chip.tflops_half);
-    write(why, free ? `Neither waits for HBM: its bytes take ${took(fast)}, ${took(slow)}. On the chip (bars) ${first(fast)} loads ${short(fast.loads / slow.loads, 2)} × less: ${short(gb(fast.loads), 3)}, not ${short(gb(slow.loads), 3)} GB.` : "");
+    const took = (m) => `${short((100 * gb(m.intensity) * m.tflops * 1e12) / chip.hbm_gb_per_s / flops(), 2)}`, free = crossed && [fast, slow].every((m) => m.intensity > 2 * ridge && m.tflops < chip.tflops_half);
+    write(why, free ? `Neither waits for HBM: its bytes take ${took(fast)} and ${took(slow)} % of the time. On the chip ${first(fast)} loads ${short(fast.loads / slow.loads, 2)} × less.` : "");
     why.hidden = !free;
     const least = points[LEAST]?.x, under = marks.filter((m) => view === VIEWS.kernels && m.intensity > least).map((m) => `${capital(first(m))}: ${short(gb(m.intensity), 3)} GB were counted, less than one pass over Q, K, V and O (${short(gb(least), 3)} GB), hence over ${count(least)} FLOP/byte. `);
     write(note, under.join("") + (elsewhere.length ? `◆ Measured at ${[...new Set(elsewhere.map((m) => `N = ${m.n}${m.gpu === get("gpu") ? "" : ` on ${m.gpu}`}`))].join(", ")}${marks.length ? " too" : ""}: move there.` : ""));

@@ -52,6 +52,14 @@ function render({ model, el }) {
     return { values, terms: terms.shared, shared, registers, total: sum(shared), spilled: data.registers_per_thread * 4 * 32 * get("warps") };
   }
 
+  /** The largest tile for each limit; the tiles of now do not count. */
+  let allowedOf = "", allowed_ = [];
+  function allowed({ terms, values }) {
+    const key = [values.d, values.b, values.stages, get("buffers")].join();
+    if (key !== allowedOf) [allowedOf, allowed_] = [key, walls.map(({ limit }) => largestTile(terms, values, limit))];
+    return allowed_;
+  }
+
   function draw() {
     for (const f of Object.values(fields)) f.follow();
     layout.node.value = get("buffers");
@@ -75,7 +83,7 @@ function render({ model, el }) {
       + get("compiled").map((c) => ` ◆ ${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)} shared${c.registers == null ? "" : `, ${c.registers} registers a thread`}${c.spills ? `, ${c.spills} B spilled` : ""}.`).join("")
       + (get("compiled").length ? " Trust the compiler's own figure over the formula." : ""));
     picture.svg.setAttribute("aria-label", `${title.textContent}. ${Object.entries(shared).map(([name, bytes]) => `${name} ${bytesText(bytes, KIB)}`).join(", ")} in shared memory. K and V are read ${times(get("block_q"))}.`);
-    const largest = walls.map(({ limit }) => largestTile(now.terms, now.values, limit));
+    const largest = allowed(now);
     walls.forEach(({ limit }, i) => {
       const best = largest[i], fits = total <= limit;
       const cells = [`${fits ? "✓" : "✗"} ${bytesText(Math.abs(limit - total), KIB)} ${fits ? "left" : "over"}`, best ? `${best} × ${best}` : "none", best ? times(best) : "–"];
@@ -91,13 +99,13 @@ function render({ model, el }) {
     block((add) => hands((over) => {
       const edges = [shared.Q, shared.Q + (shared.K ?? shared["K, all stages"])]; // a limit that stands at a handle ends above it
       walls.forEach(({ limit }, i) => over(`limit ${i}`, "path", { class: "fac-sram-limit", d: `M${px(limit)} ${top}v${edges.some((edge) => Math.abs(px(edge) - px(limit)) < fs) ? tall - 3.4 * fs : tall}` }));
-      if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall });
+      if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall }); // one block: no tensor alone is too much
       if (total > most) over("spill hatch", "path", { class: "fac-sram-hatch", d: hatching(px(most), top, px(total) - px(most), tall, 11) });
-      if (over_) over("last", "path", { class: "fac-sram-last fac-sram-floor", d: `M${px(most) - 2.5} ${top - 0.7 * fs}h5v${tall + (narrow || edges.some((edge) => Math.abs(px(edge) - px(most)) < 12 * fs) ? 1.1 : 4.5) * fs}h-5z` }); // over which it spills
+      if (over_) over("last", "path", { class: "fac-sram-last fac-sram-floor", d: `M${px(most) - 2.5} ${top - 0.7 * fs}h5v${tall + 1.1 * fs}h-5z` }); // over which it spills
       const spans = slide(add, over, shared, "shared", top, tall, px, fs, [], most);
       if (perThread) registerFile(add, over, now, px, y, fs);
       add("ruler", "path", { class: "fac-outline", d: `M${px(0)} ${top + tall}H${px(room)}` });
-      handles(over, spans, now, px, top, tall, fs, width, narrow, over_ && { from: px(most), text: `${over_} too much` });
+      handles(over, spans, now, px, top, tall, fs, width, narrow, over_ ? { from: px(most), text: `${over_} too much` } : null);
       get("compiled").forEach((c, j) => over(`mark ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${top + tall - 0.7 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)}`));
     }));
     chips((add) => {
@@ -132,18 +140,13 @@ function render({ model, el }) {
   function drawReads(add, y, { now, px, room, total, width, fs, narrow, largest, over_ }) {
     const n = get("n"), of = (rows) => Math.ceil(n / rows), many = of(get("block_q")), most = of(LEAST), tall = 5 * fs, top = y + 0.7 * fs, base = top + 1.1 * fs + tall;
     const Y = (reads) => base - Math.min(1, reads / most) * tall, need = (rows) => sum(bufferBytes(now.terms, { ...now.values, block_q: rows, block_k: rows }));
-    const best = largest.at(-1), least = of(best), costs = over_ && best && least > many, often = `${many} time${many > 1 ? "s" : ""}`, w = 1.6 * fs;
+    const best = largest.at(-1), least = of(best), costs = over_ && best && least > many, often = `${many} time${many > 1 ? "s" : ""}`, here = [px(total), Y(many)];
     const head = `K and V ${over_ ? "would be" : "are"} read ${often}${costs ? (narrow ? `; what fits: ${least}` : `; with the largest square tile that fits, of ${best} rows, ${least} times`) : `${narrow ? "" : ", once for each tile of Q,"} at N = ${n}`}`;
     add("reads", "text", { class: "fac-t-name", x: 1, y }, head);
     const key = ["line: the fewest reads in so", "much memory, with square tiles"];
     (narrow ? key : [key.join(" ")]).forEach((says, i) => add(`reads key ${i}`, "text", { class: "fac-t-soft", x: px(room), y: top + (1 + 1.2 * i) * fs, "text-anchor": "end" }, says));
-    const column = (what, at, reads, more = "") => ["k", "v"].forEach((kind, i) => add(`${what} ${kind}`, "rect", { class: `fac-sram-${what} fac-fill-${kind}${more}`, x: px(at) - w + (i * w) / 2, y: Y(reads), width: w / 2, height: base - Y(reads) }));
-    column("read", total, many, over_ ? " fac-sram-not" : "");
-    if (costs) column("cost", walls.at(-1).limit, least);
     if (many > most) add("reads more", "text", { class: "fac-t-small", x: px(total) + 0.3 * fs, y: top + 0.4 * fs }, `↑ ${many}`);
-    let d = "", rows = TILE;
-    while (of(rows) > most) rows += TILE;
-    for (; need(rows) <= room && rows < 2 ** 12; rows += TILE) d += `${d ? `H${px(need(rows)).toFixed(1)}V` : `M${px(need(rows)).toFixed(1)} ${top}V`}${Y(of(rows)).toFixed(1)}`;
+    const d = stairs([n, room, width, top, base, now.values.d, now.values.b, get("stages"), get("buffers")].join(), (rows) => px(need(rows)), (rows) => need(rows) <= room, of, most, top, Y);
     if (d) add("reads line", "path", { class: "fac-sram-line", d: `${d}H${px(room)}` });
     add("reads axis", "path", { class: "fac-outline", d: `M1 ${base}H${px(room)}` });
     const texts = walls.map(({ names }) => names.join(", ")), places = spread(walls.map(({ limit }) => px(limit)), texts.map((text) => wide(text, 0.95 * fs) + 0.5 * fs), 0, width);
@@ -155,8 +158,25 @@ function render({ model, el }) {
       const says = reads ? [`${off ? "↑ " : ""}${reads} times, ${largest[i]} rows`, `${off ? "↑ " : ""}${reads} times`, `${off ? "↑ " : ""}${reads} ×`] : ["no tile fits", "none"], free = (walls[i + 1] ? px(walls[i + 1].limit) : width) - at - 0.6 * fs;
       add(`floor ${i} 1`, "text", { class: "fac-t-soft", x: at + 0.3 * fs, y: (off ? top + ((many > most ? 1.4 : 0.4) + 1.1 * (i % 2)) * fs : Y(reads) - 0.25 * fs) }, says.find((text) => wide(text, 0.87 * fs) < free && !narrow) ?? says.at(-1));
     });
-    if (costs) add("costs", "text", { class: "fac-t-small fac-t-name", x: px(walls.at(-1).limit) + 0.4 * fs, y: base - 0.3 * fs }, [`the limit costs ${least - many} more`, `+ ${least - many}`].find((text) => wide(text, 0.9 * fs) < px(total) - px(walls.at(-1).limit) - w - 0.6 * fs) ?? `+ ${least - many}`);
+    // Its words stand left of its stem; where no GPU has so much, right of it or over the line.
+    const size_ = (text) => wide(text, 0.87 * fs), last = walls.map(({ limit }) => px(limit)).filter((x) => x < here[0] - 4).at(-1) ?? 0, forms = [over_ ? "you would be here" : "you are here", "here"];
+    const behind = over_ && forms.find((text) => size_(text) + fs < px(room) - here[0]), says = (behind !== "here" && behind) || forms.find((text) => size_(text) + (over_ ? 2.4 : 1.2) * fs < here[0] - last), left = says && says !== behind;
+    const place = over_ && left ? { x: Math.min(here[0] + 0.4 * fs, px(room)), y: here[1] - 0.8 * fs } : { x: here[0] + (left ? -0.6 : 0.6) * fs, y: base - 0.4 * fs };
+    add("here stem", "path", { class: "fac-sram-read", d: `M${here[0]} ${base}V${here[1].toFixed(2)}` });
+    add("here", "circle", { class: `fac-sram-here${over_ ? " fac-sram-not" : ""}`, cx: here[0], cy: here[1], r: 0.42 * fs });
+    add("here says", "text", { class: "fac-t-small fac-t-name", ...place, "text-anchor": left ? "end" : "start" }, says ?? "here");
     return base + 1.9 * fs;
+  }
+
+  /** The line of the fewest reads: it is the same while a tile's edge is dragged. */
+  let stairsOf = "", stairs_ = "";
+  function stairs(key, x, fits, of, most, top, y) {
+    if (key === stairsOf) return stairs_;
+    let d = "", rows = TILE;
+    while (of(rows) > most) rows += TILE;
+    for (; fits(rows) && rows < 2 ** 12; rows += TILE) d += `${d ? `H${x(rows).toFixed(1)}V` : `M${x(rows).toFixed(1)} ${top}V`}${y(of(rows)).toFixed(1)}`;
+    [stairsOf, stairs_] = [key, d];
+    return d;
   }
 
   /** The same KiB for the registers, whose wall is what a thread may have. */
@@ -184,12 +204,12 @@ function render({ model, el }) {
       add(`${where} ${kind}`, "rect", { class: `fac-sram-buffer fac-fill-${kind}`, x, y, width: w, height: tall }, `${name}: ${bytesText(bytes, KIB)}`);
       for (let i = 1; i < staged; i += 1) add(`${where} ${kind} ${i}`, "path", { class: "fac-sram-stage", d: `M${x + (i * w) / staged} ${y}v${tall}` });
       const letter = name.split(",")[0] + (staged > 1 ? ` ×${staged}` : "");
-      const out = Math.min(bytes, from + bytes - most), all = short(bytes / KIB, 3), some = short(out / KIB, 3), left = out > 0 ? px(from + bytes - out) : x; // what is past the last limit says how much of it
-      if (kind !== "other") names.push({ kind, letter, x: left, w: x + w - left, sizes: out > 0 ? [`${some} KiB out`, `${some} out`, `${out < bytes ? `${some} of ${all}` : all} KiB outside`] : [bytesText(bytes, KIB), all, bytesText(bytes, KIB)] });
+      const seen = Math.min(px(most) - x, w); // what is past the last limit has no name of its own
+      if (kind !== "other" && (most === Infinity || seen > 0)) names.push({ kind, letter, x, w: seen, sizes: [bytesText(bytes, KIB), short(bytes / KIB, 3)] });
       from += bytes;
     }
     const free = (part, rows) => clear(part, rows, fences, fs), all = (row) => names.every((one) => free(one, row(one)) != null), high = tall > 4 * fs;
-    const long = ({ letter, sizes }) => [`${letter} ${sizes[2]}`], unit = ({ letter, sizes }) => [letter, sizes[0]], number = ({ letter, sizes }) => [letter, sizes[1]];
+    const long = ({ letter, sizes }) => [`${letter} ${sizes[0]}`], unit = ({ letter, sizes }) => [letter, sizes[0]], number = ({ letter, sizes }) => [letter, sizes[1]];
     const forms = all(long) || !high ? [long] : all(unit) ? [unit] : [number]; // all with their unit, or none
     for (const one of names) {
       const rows = [...forms.map((form) => form(one)), [one.letter], [one.letter[0]]].find((rows) => free(one, rows) != null), key = `${where} ${one.kind} name`, middle = y + tall / 2;
@@ -212,18 +232,20 @@ function render({ model, el }) {
       add(`edge ${trait}`, "path", { class: "fac-sram-edge", d: `M${ends[i]} ${base - 2 * fs}v${2.2 * fs}` }); // over a wall that stands at the same place
       add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: base + 0.6 * fs, r: 0.5 * fs, "data-handle": trait }, `drag: ${COUNTS[trait][0]}`, act);
     });
-    for (const [i, kind] of ["o", "v"].entries()) if (spans[kind]) add(`follows ${kind}`, "path", { class: "fac-sram-follows", d: `M${spans[kind].x + spans[kind].w} ${base}v${-0.5 * tall}` }, `moves with ${"QK"[i]}`);
+    for (const [i, kind] of ["o", "v"].entries()) if (spans[kind] && (!over || spans[kind].x + spans[kind].w < over.from)) add(`follows ${kind}`, "path", { class: "fac-sram-follows", d: `M${spans[kind].x + spans[kind].w} ${base}v${-0.5 * tall}` }, `moves with ${"QK"[i]}`);
     says.forEach((text, i) => { // on a phone each in its own row, from its ring on, the left one below
       const row = narrow && !i ? 3.3 : 2.05, x = narrow ? Math.min(ends[i] - 0.5 * fs, width - sizes[i]) : places[i];
       add(`lead ${i}`, "path", { class: "fac-sram-lead", d: row > 3 ? `M${ends[i]} ${base + 1.15 * fs}V${base + (row - 0.9) * fs}` : "" });
       add(`says ${i}`, "text", { class: "fac-t-hand", "data-names": edges[i][0], x, y: base + row * fs, "text-anchor": narrow ? "start" : "middle" }, text);
     });
-    // All of it, or what no GPU has: a brace below; and what the sliver at its end is.
-    const brace = base + (narrow ? 4.7 : 3.6) * fs, [start, text] = over ? [over.from, over.text] : [1, bytesText(now.total, KIB)], half = wide(text, (over && narrow ? 0.95 : 1.1) * fs) / 2 + 0.4 * fs, middle = (start + ends[2]) / 2, inside = ends[2] - start > 2 * half + 0.6 * fs;
+    // All of it: a brace below. What no GPU has: words in the block, or behind the brace where it is small; and below, of what the sum is.
+    const block_ = over ? ends[2] - over.from : 0, size_ = Math.min(1.3 * fs, block_ / 12), held = size_ > 0.85 * fs;
+    const brace = base + (narrow ? 4.7 : 3.6) * fs, text = over && !held ? over.text : bytesText(now.total, KIB), start = over && !held ? over.from : 1, half = wide(text, 1.1 * fs) / 2 + 0.4 * fs, middle = (start + ends[2]) / 2, inside = ends[2] - start > 2 * half + 0.6 * fs;
     add("brace", "path", { class: "fac-sram-lead", d: `M${start} ${brace - 0.35 * fs}v${0.35 * fs}${inside ? `H${middle - half}M${middle + half} ${brace}` : ""}H${ends[2]}v${-0.35 * fs}` });
-    add("total", "text", { class: `${over && narrow ? "fac-t-name" : "fac-t-big"}${over ? " fac-sram-no" : ""}`, x: inside ? middle : over ? start - 0.6 * fs : ends[2] + 0.6 * fs, y: brace + 0.45 * fs, "text-anchor": inside ? "middle" : over ? "end" : "start" }, text);
-    const marks = now.shared["m, l"], note = marks ? `grey: ${bytesText(marks, KIB)}, each row’s maximum m and sum ℓ, 4 bytes each` : "", size = wide(note, 0.85 * fs), edge = Math.max(...places.map((x, i) => x + sizes[i] / 2)), from = Math.max(ends[2], edge + 0.6 * fs), beside = !narrow && from + size + fs < width;
-    if (beside && marks && from === ends[2]) add("note lead", "path", { class: "fac-sram-lead", d: `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` });
+    add("total", "text", { class: "fac-t-big", x: inside ? middle : over ? start - 0.6 * fs : ends[2] + 0.6 * fs, y: brace + 0.45 * fs, "text-anchor": inside ? "middle" : over ? "end" : "start" }, text);
+    if (held) add("too much", "text", { class: "fac-t-big fac-sram-too", style: `font-size:${size_}px`, x: (over.from + ends[2]) / 2, y: top + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, over.text);
+    const marks = now.shared["m, l"], note = over ? `${Object.entries(now.shared).map(([name, bytes]) => `${name.split(",")[0] === "m" ? "m and ℓ" : name.split(",")[0]} ${short(bytes / KIB, 3)}`).join(" + ")} KiB` : marks ? `grey: ${bytesText(marks, KIB)}, each row’s maximum m and sum ℓ, 4 bytes each` : "", size = wide(note, 0.85 * fs), edge = Math.max(...places.map((x, i) => x + sizes[i] / 2)), from = Math.max(ends[2], edge + 0.6 * fs), beside = !narrow && from + size + fs < width;
+    if (beside && marks && !over && from === ends[2]) add("note lead", "path", { class: "fac-sram-lead", d: `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` });
     const meets = !narrow && !beside && edge > ends[2] - size - fs; // a handle's name
     add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : beside ? from + 0.8 * fs : ends[2], "text-anchor": narrow || beside ? "start" : "end", y: base + (narrow ? 6.7 : beside ? (from === ends[2] ? 2.65 : 2.05) : meets ? 5 : 1.6) * fs }, note);
   }
