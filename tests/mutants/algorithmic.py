@@ -532,7 +532,9 @@ _MAXIMA = (
     _of_maximum("the first tile's maximum stays", *_OLD_MAX, new=_first_stays),
     _of_maximum("the tile's own maximum", *_OWN_MAX, new=lambda old, new, _: new),
     _of_maximum("the old maximum", *_OLD_MAX, new=lambda old, new, _: old),
-    _of_maximum("the maximum is 0 at least", "a very negative maximum is replaced", new=_zero_at_least),
+    _of_maximum(
+        "the maximum is 0 at least", "a very negative maximum is replaced", new=_zero_at_least
+    ),
 )
 
 

@@ -291,8 +291,9 @@ _EXTREME = ("a very negative maximum is replaced", "no maximum is subtracted")
 OF_THE_LOOP = frozenset({
     "O is not rescaled", "l is not rescaled", "nothing is rescaled", "alpha is inverted", ALL_NAN,
     "each tile uses its own maximum", "one maximum for the whole tile",
-    "a very negative maximum is replaced", STARTS_LOW, "m is never updated", "no maximum is subtracted",
-    CLIPPED, NOT_THE_MAXIMUM, "divided in every tile", "the past is thrown away",
+    "a very negative maximum is replaced", STARTS_LOW, "m is never updated",
+    "no maximum is subtracted", CLIPPED, NOT_THE_MAXIMUM, "divided in every tile",
+    "the past is thrown away",
     "each tile is normalised on its own", "not divided by the sum",
     "the new tile is rescaled as well", "rescaled twice", BASES, BOUNDED, LEFT_OUT, SMALL_RISE,
     MOST_BELOW, STALE,

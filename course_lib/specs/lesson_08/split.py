@@ -197,6 +197,11 @@ class _Loops(Where):
         return self.down(self.last + 1)
 
     @property
+    def below(self) -> np.ndarray:
+        """The number of the tile's first query, in whole tiles of keys; it may be past the end."""
+        return np.asarray(self.first_row // self.block_k * self.block_k)
+
+    @property
     def full(self) -> np.ndarray:
         """Which keys are the first loop's."""
         return np.asarray(self.key < self.boundary)
@@ -316,9 +321,8 @@ _SPLIT_MISTAKES = Mistake.table(
      "with n_q != n_k the last query must see the last key: n_k - n_q comes into the boundary, "
      "where it is negative, too.",
      _weighted(lambda at: at.seen | at.up_to(at.first_row + 1)),
-     _weighted(lambda at: at.seen | (at.causal & (at.key < at.first_row // at.block_k * at.block_k)),
-               beyond=lambda at: at.causal * np.maximum(
-                   at.first_row // at.block_k * at.block_k - len(at.key), 0))),
+     _weighted(lambda at: at.seen | (at.causal & (at.key < at.below)),
+               beyond=lambda at: at.causal * np.maximum(at.below - len(at.key), 0))),
 )  # fmt: skip
 
 

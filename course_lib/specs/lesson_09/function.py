@@ -101,7 +101,12 @@ def _cases(rng: Generator) -> list[Case]:
 
 
 def _answer(
-    slip: Slip, *, instead: str = "", only: slice = EVERY, another: bool = False, of_another: str = ""
+    slip: Slip,
+    *,
+    instead: str = "",
+    only: slice = EVERY,
+    another: bool = False,
+    of_another: str = "",
 ) -> Callable[..., Any]:
     """Return o, dq, dk and dv with something wrong or nothing.
 

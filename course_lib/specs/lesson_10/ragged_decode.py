@@ -113,9 +113,7 @@ def _cut_to_the_longest(q: Any, k: Any, v: Any, lengths: Any, **how: int) -> Any
     return Parts()(q, k[:, :, :longest], v[:, :, :longest], lengths, **how)
 
 
-def _numbered(
-    number: Callable[..., int], q: Any, k: Any, v: Any, lengths: Any, **how: int
-) -> Any:
+def _numbered(number: Callable[..., int], q: Any, k: Any, v: Any, lengths: Any, **how: int) -> Any:
     """Return the answer of somebody whose key head takes the length of a sequence so numbered.
 
     ``number`` is asked for each key head of all, with how many a sequence has and the group's size.
