@@ -18,9 +18,9 @@ COURSE = Path(__file__).resolve().parents[1]
 # of `accounting` what watches and counts; its formulas are what exercises ask for
 _INSTRUMENTS = (
     *("autotune", "desk", "eager_ledger", "flops", "format", "guard_band", "hardware"),
-    *("interleaving", "interpreter_hooks", "interpreter_repairs", "interpreter_shortcuts"),
-    *("kernel_ledger", "launch_arguments", "ledger", "memory", "outside", "pointer_tables"),
-    *("races", "within_reach"),
+    *("interleaving", "interpreter_hooks", "interpreter_recipes", "interpreter_repairs"),
+    *("interpreter_shortcuts", "kernel_ledger", "launch_arguments", "ledger", "memory"),
+    *("outside", "pointer_tables", "races", "within_reach"),
 )
 _OF_ACCOUNTING = ("__init__.py", "measurements", *(f"{name}.py" for name in _INSTRUMENTS))
 # what students import; no truths, no specs, no kernels
@@ -29,7 +29,7 @@ _READABLE = (
     *(f"accounting/{name}" for name in _OF_ACCOUNTING),
 )
 # what the zygote holds in memory besides: how a file is cut into cells, what a case is
-_JUDGING = ("__init__.py", "finding.py", "spec.py")
+_JUDGING = ("__init__.py", "as_meant.py", "finding.py", "spec.py")
 _LOADED = ("handin", "lessons.py", *(f"judging/{name}" for name in _JUDGING))
 
 
