@@ -181,6 +181,7 @@ LOW_NUMBERS = (
     ("1e30", 1e30),
     ("least", float(np.finfo(np.float32).max)),
 )
+FILLS = (("10", 10.0), ("20", 20.0), ("50", 50.0), *LOW_NUMBERS)  # ... for a hidden score alone
 MOST_SCORES = (10.0, 20.0, 30.0, 50.0, 60.0, 80.0, 88.0, 700.0)
 LEAST_WEIGHTS = (*(10.0**-n for n in (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 30)),
                  *(math.exp(-n) for n in (8, 10, 15, 20, 25, 30, 40, 50, 80, 100)))  # fmt: skip
@@ -273,13 +274,13 @@ SLIPS: dict[str, Slip] = {
     **{
         f"fill_{where}{name}": Slip(fill=-fill, past_end=past_end, guards=(True,))
         for where, past_end in (("", 0), ("past_end_", ALL_PAST_END))
-        for name, fill in LOW_NUMBERS
+        for name, fill in FILLS
     },
     **{
         f"fill_only_past_end_{name}": Slip(
             fill=-fill, past_end=ALL_PAST_END, fills_hidden=False, guards=(True,)
         )
-        for name, fill in LOW_NUMBERS
+        for name, fill in FILLS
     },
     **{
         f"base_{base}_in_{where}": made

@@ -105,7 +105,12 @@ def _twice(
     larger = 100 * do
     first = torch.autograd.grad(o, leaves, larger, retain_graph=True, allow_unused=True)
     before = [None if x is None else x.clone() for x in first]
-    second = torch.autograd.grad(o, leaves, larger.copy_(do), allow_unused=True)  # where 100 lay
+    try:
+        second = torch.autograd.grad(o, leaves, larger.copy_(do), allow_unused=True)  # in its place
+    except Exception as error:
+        once = "backward was called a second time, as anybody may who keeps the graph"
+        error.args = (f"{error} ({once}: retain_graph=True)",)
+        raise
     if not all(map(_alike, first, before)):
         raise RuntimeError(
             "the gradients of one call of backward are others after the next (retain_graph=True): "

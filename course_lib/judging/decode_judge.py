@@ -222,10 +222,11 @@ def one_launch(case: Case, observed: Observed, expected: Any) -> Finding | None:
         return None
     programs = " + ".join(str(math.prod(launch.grid)) for launch in launches)
     where = "one launch" if len(launches) == 1 else f"{len(launches)} launches"
+    each = f"{'split of each ' if 'splits' in case.kwargs else ''}key head of each batch"
     return Finding(
         "one launch, one program for each part",
         f"the numbers are right, but {programs} programs ran in {where}: one "
-        f"launch of {wanted} is meant, one program for each split of each key head of each batch.",
+        f"launch of {wanted} is meant, one program for each {each}.",
         numbers_right=True,
     )
 

@@ -299,8 +299,8 @@ def _work(books: Any, runs: list[tuple[Any, Called]], wanted: Least) -> Finding 
             MULTIPLIES,
             f"the numbers are right, but tl.dot multiplies {books.flops / wanted.flops:.3g} times "
             f"as much as the tiles need ({books.flops:,} FLOPs, {wanted.flops:,} are enough): some "
-            "tile is computed in which nothing counts, one is computed twice, or tiles have more "
-            f"rows or keys than they should ({_widest(books)}).",
+            "tile is computed in which nothing counts, a product is made twice or for nothing, or "
+            f"tiles have more rows or keys than they should ({_widest(books)}).",
             look=f"{idle} loads bring nothing, since their mask is False everywhere: does a "
             "loop run past the last key, or a program begin past the last row?"
             if idle

@@ -32,6 +32,12 @@ def _but_before_the_last_tile(
     return sees
 
 
+def _in_whole_tiles(t: np.ndarray, b_q: int, b_k: int, n_q: int, n_k: int) -> np.ndarray:
+    """Return the end of a causal loop rounded down to whole tiles, and that of any other, n_k."""
+    end = (t + 1) * b_q + n_k - n_q
+    return np.where(end < n_k + b_q, np.minimum(end, n_k) // b_k * b_k, n_k)
+
+
 MASKS = (
     known(
         "the causal mask comes after the maximum",
@@ -92,6 +98,7 @@ MASKS = (
         Misreading(end=lambda t, b_q, *_: (t + 1) * b_q),
         Misreading(end=lambda t, b_q, b_k, n_q, n_k: (t + 1) * b_q - 1 + n_k - n_q),
         Misreading(end=lambda t, b_q, b_k, n_q, n_k: (t + 1) * b_q + n_q - n_k),
+        Misreading(end=_in_whole_tiles),
     ),
     known(
         "every row of a tile sees what its last row sees",
@@ -183,7 +190,7 @@ MASKS = (
     ),
     known(
         "a hidden score is not -inf",
-        "hidden keys get a large negative number, or 0. Where a row sees no key at all, all keys "
+        "hidden keys get a number, 0 or a negative one. Where a row sees no key at all, all keys "
         "are hidden alike, and the row becomes an average of V; where all real scores lie below "
         "that number, only hidden keys count.",
         *(name for name in SLIPS if name.startswith("fill")),

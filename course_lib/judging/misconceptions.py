@@ -73,7 +73,7 @@ STARTS_LOW = "the maximum does not start at -inf"
 STARTS_LOW_SLIPS = tuple(f"start_{name}" for name, _ in LOW_NUMBERS)
 OTHER_STRIDES = "the strides of another tensor"
 ALL_NAN = "-inf makes NaN of everything"
-ZERO_AT_LEAST = "a maximum below 0 counts as 0"
+ZERO_AT_LEAST = "a very negative maximum is replaced"
 ONLY_RISES = "only a tile with a new maximum counts"
 LATE = "K or V comes one tile late"
 BASES = "base 2 and base e are mixed"
@@ -127,8 +127,8 @@ _KNOWN = (
     ),
     known(
         ZERO_AT_LEAST,
-        "the running maximum is never below 0 (does it start there?): where all scores are very "
-        "negative, every exponential vanishes. Start at -inf.",
+        "the running maximum never falls below some number, 0 or another: does it start there? "
+        "Where all scores are far below that, every exponential vanishes. Start at -inf.",
         "start_zero",
         "zero_at_least",
     ),
@@ -336,13 +336,15 @@ _KNOWN = (
     ),
     known(
         "the wrong heads share",
-        "neighbours share: query head h uses key/value head h // (H // H_kv), not h % H_kv.",
+        "neighbours share: query head h uses key/value head h // (H // H_kv), not h % H_kv or "
+        "h // H_kv.",
         *(
             Misreading(inputs=wrong_neighbours(names, share))
             for names in ("kv", "k", "v")
             for share in (
                 lambda head, kv_heads: head % kv_heads,
                 lambda head, kv_heads: head % (len(head) // kv_heads),
+                lambda head, kv_heads: np.minimum(head // kv_heads, kv_heads - 1),
             )
         ),
     ),

@@ -195,8 +195,8 @@ def _told(mix: Mixed) -> Told | None:
     a, b = mix.words
     if (bare | ~wrong).all():
         lost = wrong[:, np.newaxis] & (truth > near)
-        vanished = f"all weights of a {a} vanish"
-        return _of(_mistake(vanished, "has next to no weight", np.asarray(lost), mix))
+        vanished = f"all weights of a {a} vanish, or it is set to 0"
+        return _of(_mistake(vanished, "has next to no part in the result", np.asarray(lost), mix))
     out, twice, seen = (np.zeros(got.shape, bool) for _ in range(3))
     for row in np.flatnonzero(wrong):
         g, w = got[row], truth[row]

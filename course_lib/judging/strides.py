@@ -13,6 +13,7 @@ from course_lib.judging.spec import Case, Exercise, Mistake
 
 IGNORED = "strides are ignored"
 NO_ROW_STRIDE = "the row stride is missing"
+NUMBERS_APART = "a row's numbers are taken to lie side by side"
 STRIDES_EXCHANGED = "two strides are exchanged"
 AS_IF = "not contiguous, and read as if contiguous: each tensor has strides of its own."
 
@@ -40,6 +41,7 @@ def stored_as_contiguous(o: np.ndarray, like: Any) -> np.ndarray:
 def known(exercise: Exercise, case: Case) -> Iterator[Mistake]:
     """Yield the mistakes about the strides of a case's inputs, and of what lies as they do."""
     yield from _ignored(exercise, case)
+    yield from _side_by_side(exercise, case)
     if exercise.kind == "kernel" and NO_ROW_STRIDE not in {m.name for m in exercise.mistakes}:
         dims = [x.dim() if hasattr(x, "as_strided") else 0 for x in case.args]
         if (most := max(dims, default=0)) > 1:  # a tile is loaded of those: in one way
@@ -69,6 +71,19 @@ def _ignored(exercise: Exercise, case: Case) -> Iterator[Mistake]:
         read = _Read(exercise, places, as_contiguous)
         for model in (read, replace(read, stored=True)):
             yield Mistake(IGNORED, f"{which} {AS_IF}", model)
+
+
+def _side_by_side(exercise: Exercise, case: Case) -> Iterator[Mistake]:
+    """Yield the mistakes of taking the last stride for 1: of all inputs, and of each alone."""
+    apart = [i for i, x in enumerate(case.args) if hasattr(x, "as_strided") and x.dim() > 1]
+    apart = [i for i in apart if case.args[i].stride(-1) != 1 and exercise.kind == "kernel"]
+    names = exercise.names(case)
+    for places in dict.fromkeys([tuple(apart), *((i,) for i in apart)]):
+        which = " and ".join(f"`{names[i]}`" for i in places)
+        says = f"in {which}: from one number of a row to the next it is stride(-1), not 1."
+        read = _Read(exercise, places, lambda x: x.as_strided(x.shape, (*x.stride()[:-1], 1)))
+        if places:
+            yield Mistake(NUMBERS_APART, says, read)
 
 
 def _rows_by_one(x: Any) -> Any:

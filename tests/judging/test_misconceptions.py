@@ -180,8 +180,8 @@ TABLE = {
     ),
     15: (
         "the maximum may start at 0",
-        W("3.3", KNOWN, "a maximum below 0 counts as 0"),
-        W("7.4", KNOWN, "a maximum below 0 counts as 0"),
+        W("3.3", KNOWN, "a very negative maximum is replaced"),
+        W("7.4", KNOWN, "a very negative maximum is replaced"),
     ),
     16: ("divide after each tile", W("3.3", KNOWN, "divided after every pile")),
     17: (

@@ -446,7 +446,7 @@ def _of_scores(node: ast.AST) -> ast.expr | None:
 _NUMBERS = (0.0, -1e4, -1e6, -1e9, -1e30)
 
 
-@_operator("the maximum starts at a number", "a maximum below 0 counts as 0",
+@_operator("the maximum starts at a number", "a very negative maximum is replaced",
            "the maximum does not start at -inf", *_EMPTY_LSE)  # fmt: skip
 def starts_at_a_number(node: ast.AST) -> Iterator[New]:
     guards = any(isinstance(n, ast.Compare) for n in ast.walk(node))
@@ -532,7 +532,9 @@ _MAXIMA = (
     _of_maximum("the first tile's maximum stays", *_OLD_MAX, new=_first_stays),
     _of_maximum("the tile's own maximum", *_OWN_MAX, new=lambda old, new, _: new),
     _of_maximum("the old maximum", *_OLD_MAX, new=lambda old, new, _: old),
-    _of_maximum("the maximum is 0 at least", "a maximum below 0 counts as 0", new=_zero_at_least),
+    _of_maximum(
+        "the maximum is 0 at least", "a very negative maximum is replaced", new=_zero_at_least
+    ),
 )
 
 

@@ -282,7 +282,8 @@ _MERGES = table(
      "m must be the larger of the two maxima, else the factors overflow.",
      partial(_merge, use=np.minimum)),
     (ZERO_AT_LEAST,
-     "m is 0 at least here: where both maxima lie far below, every factor vanishes.",
+     "m never falls below some number here, 0 or another: where both maxima lie far below, every "
+     "factor vanishes.",
      partial(_merge, use=lambda a, b: np.maximum(np.maximum(a, b), 0.0))),
     (BASES, "one factor is a power of 2, the other a power of e: exp in both.",
      *(partial(_merge, powers=powers) for powers in ((LN_2, 1.0), (1.0, LN_2), (LN_2, LN_2)))),

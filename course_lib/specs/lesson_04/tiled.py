@@ -297,13 +297,14 @@ def only_rows(attend: Callable[..., np.ndarray]) -> tuple[tuple[str, str, Any], 
 
 # All NaN is what an inverted alpha gives on any input. These give it on extreme scores only,
 # so whoever comes as far as those made one of these: ask for them first.
-_EXTREME = ("a maximum below 0 counts as 0", "no maximum is subtracted")
+_EXTREME = ("a very negative maximum is replaced", "no maximum is subtracted")
 # what may be wrong in any loop over tiles of keys, whatever it visits
 OF_THE_LOOP = frozenset({
     "O is not rescaled", "l is not rescaled", "nothing is rescaled", "alpha is inverted", ALL_NAN,
     "each tile uses its own maximum", "one maximum for the whole tile",
-    "a maximum below 0 counts as 0", STARTS_LOW, "m is never updated", "no maximum is subtracted",
-    CLIPPED, NOT_THE_MAXIMUM, "divided in every tile", "the past is thrown away",
+    "a very negative maximum is replaced", STARTS_LOW, "m is never updated",
+    "no maximum is subtracted", CLIPPED, NOT_THE_MAXIMUM, "divided in every tile",
+    "the past is thrown away",
     "each tile is normalised on its own", "not divided by the sum",
     "the new tile is rescaled as well", "rescaled twice", BASES, BOUNDED, LEFT_OUT, SMALL_RISE,
     MOST_BELOW, STALE, ONLY_RISES,

@@ -236,8 +236,8 @@ _MISTAKES = Mistake.table(
      "them as -inf.",
      lambda x, *, limit, **_: _other(
          x, limit=limit, top=lambda kept, x: in_block(kept, limit).max(axis=1))),
-    ("a maximum below 0 counts as 0",
-     "The maximum is never below 0, but the scores of a row can be.",
+    ("a very negative maximum is replaced",
+     "The maximum is never below some number, 0 or another, but the scores of a row can be.",
      partial(_other, top=lambda kept, x: np.maximum(kept.max(axis=1), 0))),
     *((name, says, partial(_other, top=partial(top, statistic)))
       for name, says, statistic in OTHER_STATISTICS for top in _TOPS),

@@ -255,7 +255,8 @@ _MISTAKES = Mistake.table(
      "take the larger of it and m.",
      *_long("latest_max")),
     (ZERO_AT_LEAST,
-     "m starts at 0: near -150 every exp(s - 0) is 0. Start at -inf.",
+     "m never falls below the number that it starts at, 0 or another: near -150 every exp(s - m) "
+     "is 0. Start at -inf.",
      *_long("start_zero")),
     (STARTS_LOW,
      "m starts at a large negative number, and real scores can lie below it: start at -inf.",

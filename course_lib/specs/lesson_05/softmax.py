@@ -139,9 +139,9 @@ _WRONG_LSES: dict[str, Callable[..., Any]] = {
     "log2 where ln is meant": lambda m, l_sum: m + np.log2(l_sum),
 }
 _MISTAKES = Mistake.table(
-    ("a maximum below 0 counts as 0",
-     "What is subtracted is never below 0. In a row of very negative scores every exponential "
-     "is then 0. Take the maximum of the row's scores, whatever it is.",
+    ("a very negative maximum is replaced",
+     "What is subtracted is never below some number, 0 or another. In a row of very negative "
+     "scores every exponential is then 0. Take the maximum of the row's scores, whatever it is.",
      *(_less(lambda x: np.maximum(x.max(axis=1, keepdims=True), 0), more=more)
        for more in _ADDED)),
     ("masked means score zero",

@@ -117,6 +117,14 @@ def _reshaped(k: np.ndarray, block_k: int) -> np.ndarray:
 
 
 _MISTAKES = Mistake.table(
+    ("scaled by a length, not by head_dim",
+     "The scores are divided by the root of n_q, n_k or a side of the tile: it is the root of d.",
+     *(_made_by(lambda at, n=n: np.exp(at.s * np.sqrt(at.d / n(at)) - at.lse))
+       for n in (lambda at: len(at.all_s), lambda at: at.all_s.shape[1],
+                 lambda at: len(at.s), lambda at: at.s.shape[1]))),
+    ("lse is scaled as well",
+     "(Q K^T - lse) * scale scales both: the scale is part of the scores, and of lse already.",
+     _made_by(lambda at: np.exp(at.s - at.lse / np.sqrt(at.d)))),
     ("softmax of the tile alone",
      "Each tile was normalised by its own sum: the sum must be over the whole row, and lse has it.",
      _made_by(lambda at: _softmax(at.s))),
@@ -149,6 +157,10 @@ _MISTAKES = Mistake.table(
      _made_by(lambda at: np.exp2(at.s - at.lse))),
     ("lse of the wrong rows", "lse is not cut at tile i: these are the first rows' numbers.",
      _made_by(lambda at: np.exp(at.s - at.all_lse[: len(at.s), None]))),
+    ("lse of the wrong rows",
+     "lse is cut at tile j, where the keys are: it has a number for each query, so cut it at i.",
+     _made_by(lambda at: np.exp(at.s - np.take(
+         at.all_lse, at.keys.start + np.arange(len(at.s)), mode="wrap")[:, None]))),
     ("the softmax is computed again",
      "The weights are normalised by the sum over the keys at hand: lse knows the sum over the "
      "whole row, and not all of its keys need be here.",

@@ -57,6 +57,11 @@ class _Tiles(NamedTuple):
     loaded: int
     masked: int
 
+    @property
+    def ends(self) -> range:
+        """How many keys the last row of each tile of queries sees."""
+        return range(self.block_q, self.n + 1, self.block_q)
+
 
 def _miscount(counts: Callable[[_Tiles], tuple[float, float]]) -> Callable[..., Any]:
     """Return a model that counts loaded and masked tiles otherwise."""
@@ -85,6 +90,17 @@ _MISTAKES = Mistake.table(
     ("the diagonal needs no mask",
      "a tile on the diagonal holds keys that its first row may not see.",
      _miscount(lambda at: (at.loaded, 0))),
+    ("the last keys of a tile of queries are in no tile",
+     "a tile of queries may end in the middle of a tile of keys, and its last rows see some of it: "
+     "round up.",
+     *(_miscount(lambda at, least=least, whole=whole: (
+         sum(max(least, n // at.block_k) for n in at.ends),
+         sum(max(least, n // at.block_k) - (n + 1 - at.block_q) // at.block_k for n in at.ends)
+         if whole else at.masked)) for least in (0, 1) for whole in (True, False))),
+    ("the last row decides what is whole",
+     "a tile needs no mask if every row sees all of it, the first one, too: that row sees first + "
+     "1 keys.",
+     _miscount(lambda at: (at.loaded, at.loaded - sum(n // at.block_k for n in at.ends)))),
     ("only square tiles",
      "one masked tile per tile of queries is right for square tiles only: a tall tile of queries "
      "meets the diagonal in several tiles of keys.",

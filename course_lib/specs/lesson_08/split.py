@@ -141,7 +141,10 @@ def _masks_all(made: int, t_k: int) -> Finding:
     )
 
 
-_ALL_MASKED = "every tile is masked: in which of the two loops does `hide` belong?"
+_ALL_MASKED = (
+    "every tile is masked: the loop over whole tiles masks as well, or has no turn (is `boundary` "
+    "0?), or is missing."
+)
 
 
 def _which_are_masked(case: Case, each: list[int]) -> str:
@@ -194,6 +197,11 @@ class _Loops(Where):
         return self.down(self.last + 1)
 
     @property
+    def below(self) -> np.ndarray:
+        """The number of the tile's first query, in whole tiles of keys; it may be past the end."""
+        return np.asarray(self.first_row // self.block_k * self.block_k)
+
+    @property
     def full(self) -> np.ndarray:
         """Which keys are the first loop's."""
         return np.asarray(self.key < self.boundary)
@@ -221,11 +229,15 @@ class _Loops(Where):
 
 
 def _weighted(
-    weights: Callable[[_Loops], Any], scaled: Callable[[_Loops], Any] | None = None, power: int = 0
+    weights: Callable[[_Loops], Any],
+    scaled: Callable[[_Loops], Any] | None = None,
+    power: int = 0,
+    beyond: Callable[[_Loops], Any] = lambda at: 0,
 ) -> Any:
     """Return the model of a kernel that counts each (query, key) pair ``weights`` times.
 
-    The keys of the loop ``scaled`` have scores that are multiplied by sqrt(d) ** ``power``.
+    The keys of the loop ``scaled`` have scores that are multiplied by sqrt(d) ** ``power``. And so
+    many places ``beyond`` the last key count as score 0.
     """
 
     def model(
@@ -237,10 +249,12 @@ def _weighted(
         root = np.sqrt(q.shape[-1])
         s = q @ k.swapaxes(-1, -2) / root
         s = np.where(scaled(at), s * root**power, s) if scaled else s
+        more = beyond(at)
         m = np.where(w > 0, s, -np.inf).max(-1, keepdims=True)
+        m = np.where(more > 0, np.maximum(m, 0), m)
         with np.errstate(all="ignore"):
             p = w * np.exp(np.where(w > 0, s - np.where(np.isneginf(m), 0, m), -np.inf))
-            l_sum = p.sum(-1, keepdims=True)
+            l_sum = p.sum(-1, keepdims=True) + np.where(more > 0, more * np.exp(-m), 0)
             below = np.where(l_sum == 0, 1, l_sum)
             return p @ v / below, (m + np.log(below))[..., 0]
 
@@ -306,7 +320,9 @@ _SPLIT_MISTAKES = Mistake.table(
     ("the boundary is aligned at the start",
      "with n_q != n_k the last query must see the last key: n_k - n_q comes into the boundary, "
      "where it is negative, too.",
-     _weighted(lambda at: at.seen | at.up_to(at.first_row + 1))),
+     _weighted(lambda at: at.seen | at.up_to(at.first_row + 1)),
+     _weighted(lambda at: at.seen | (at.causal & (at.key < at.below)),
+               beyond=lambda at: at.causal * np.maximum(at.below - len(at.key), 0))),
 )  # fmt: skip
 
 

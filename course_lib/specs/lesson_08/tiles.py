@@ -56,17 +56,20 @@ def _rules(rows: list[Row]) -> list[tuple[str, str, Callable[[Row], Any]]]:
     ]
 
 
-def _best(rows: list[Row], skip: Sequence[int] = (), strict: Sequence[int] = ()) -> list[Row]:
+def _best(
+    rows: list[Row], skip: Sequence[int] = (), strict: Sequence[int] = (), back: int | None = 0
+) -> list[Row]:
     """Return the rows that the rule leaves; ``skip`` leaves steps of it out.
 
-    ``strict`` steps drop every row that breaks them, even if none is left: ValueError then.
+    ``strict`` steps drop every row that breaks them. If none is left, the first ``back`` of all
+    come back (None: all of them); none does: ValueError.
     """
     left = list(rows)
     for step, (_, _, value) in enumerate(_rules(rows)):
         if step in skip:
             continue
         if step in strict:
-            left = [row for row in left if value(row)]
+            left = [row for row in left if value(row)] or rows[:back]
         else:
             top = max(value(row) for row in left)
             left = [row for row in left if value(row) == top]
@@ -124,7 +127,8 @@ def _made_up(rng: Generator) -> Case:
 
     That row is as good as the right one in every clause before, worse in this one, and better in
     all that follow: whoever leaves a clause out, or asks another first, takes it. Of what is
-    enough and no more is asked, all others have more, and of what no clause asks, less."""
+    enough and no more is asked, all others have more, and of what no clause asks, less. No two
+    have the same tiles, warps and stages: by these a row is known."""
     worse = {
         "fits": False, "stack_bytes": 8, "tensor_core": 0, "blocks_per_sm": 1,
         "block_q": 32, "block_k": 32, "num_stages": 2, "registers": 160,
@@ -140,7 +144,8 @@ def _made_up(rng: Generator) -> Case:
     clauses = list(worse)
     for place, clause in enumerate(clauses):
         later = {name: better[name] for name in clauses[place + 1 :] if name in better}
-        rows.append(right | {"num_warps": 8} | more | {clause: worse[clause]} | later)
+        own = {"num_warps": (1, 2, 8, 16)[place % 4]}
+        rows.append(right | own | more | {clause: worse[clause]} | later)
     return Case("made up: each clause of the rule decides against one row", (_shuffled(rng, rows),))
 
 
@@ -233,6 +238,11 @@ def _area(row: Row) -> int:
     return row["block_q"] * row["block_k"]
 
 
+def _size(row: Row) -> tuple[int, ...]:
+    """Return what rules 5 and 6 ask for, in their order."""
+    return row["block_q"], row["block_k"], row["num_stages"], -row["registers"]
+
+
 _SHARED = (64, 160, 163, 164, 192, 227, 228)  # KiB; smaller limits choose as none would
 _ALL = range(6)  # rules that are left out
 
@@ -242,6 +252,7 @@ def _chosen(
     *,
     skip: Sequence[int] = (),
     strict: Sequence[int] = (),
+    back: int | None = 0,
     last: bool = False,
     most_bytes: int = 0,
 ) -> Callable[[list[Row]], Choice | None]:
@@ -254,7 +265,7 @@ def _chosen(
         if most_bytes:
             rows = [row | {"fits": row["shared_bytes"] <= most_bytes} for row in rows]
         try:
-            left = _best(rows, skip, strict)
+            left = _best(rows, skip, strict, back)
         except ValueError:  # nothing is left
             return None
         return _choice(max(left[::-1] if last else left, key=key)) if left else None
@@ -288,6 +299,10 @@ _MISTAKES = Mistake.table(
     ("one block on an SM is no choice",
      "no row of this list lets two blocks in: rule 4 holds only if any row does.",
      _chosen(strict=(3,))),
+    ("what was dropped comes back",
+     "where no row that is left obeys rule 3, or rule 4, that rule changes nothing: those that are "
+     "left stay, and those that were dropped before stay away. Here rows of the whole list return.",
+     *(_chosen(strict=(step,), back=back) for step in (2, 3) for back in (1, None))),
     ("occupancy is ignored",
      "rule 4 was left out: with one block on an SM nothing computes while it waits.",
      _chosen(skip=(3,))),
@@ -299,6 +314,14 @@ _MISTAKES = Mistake.table(
      _chosen(lambda r: -r["registers"], skip=_ALL)),
     ("most blocks on an SM", "two blocks are enough for rule 4; more of them mean smaller tiles.",
      _chosen(lambda r: r["blocks_per_sm"], skip=(3, 4, 5))),
+    ("the most tensor-core instructions",
+     "any row with a tensor-core instruction obeys rule 3: it does not ask which has the most.",
+     _chosen(lambda r: (r["tensor_core"], r["blocks_per_sm"] >= 2, *_size(r)), skip=(2, 3, 4, 5)),
+     _chosen(lambda r: (r["tensor_core"], *_size(r)), skip=(2, 3, 4, 5))),
+    ("rule 5 before rule 4",
+     "the most query rows were asked for first, and two blocks on an SM only among those: rule 4 "
+     "comes before rule 5.",
+     _chosen(lambda r: (r["block_q"], r["blocks_per_sm"] >= 2, *_size(r)), skip=(3, 4, 5))),
     ("keys before queries",
      "block_k was maximised before block_q, or decided between tiles of one area. K and V are "
      "loaded once per tile of *queries*.",

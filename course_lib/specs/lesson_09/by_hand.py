@@ -20,26 +20,31 @@ Q, K, V, DO = (
 
 
 def _sheet(
-    *, transposed: bool = True, delta: bool = True, each: bool = False, power: int = 1,
-    own: bool = False, along_keys: bool = False, of: str = "qk",
+    *, transposed: str = "vk", delta: bool = True, each: bool = False, power: int = 1,
+    own: bool = False, along_keys: bool = False, of: str = "qk", forward: int = 1,
+    exchanged: bool = False,
 ) -> dict[str, list[Any]]:  # fmt: skip
     """Return what somebody writes on paper; each keyword is one thing to get wrong.
 
     ``power``: of the scale on the way back to ``of``, and once to the other.
     ``each``: a softmax of every tile of one key. ``own``: each weight's derivative by its own
-    score alone. ``along_keys``: delta's numbers are those of the columns.
+    score alone. ``along_keys``: delta's numbers are those of the columns. ``transposed``: the
+    products, dV or dK, in which P or dS is. ``forward``: the power of the scale in S.
+    ``exchanged``: dQ and dK are in each other's place.
     """
-    s = SCALE * np.outer(Q, K)
+    s = SCALE**forward * np.outer(Q, K)
     p = np.exp(s) / np.exp(s).sum(1, keepdims=True)
     o = p @ V
     row = DO * o
     p = np.ones_like(p) if each else p
     dp = np.outer(DO, V)
     ds = p * (1 - p) * dp if own else p * (dp - (row if along_keys else row[:, None]) * delta)
-    dq, dk = ds @ K, (ds.T if transposed else ds) @ Q
-    dv = (p.T if transposed else p) @ DO
+    dq, dk = ds @ K, (ds.T if "k" in transposed else ds) @ Q
+    dv = (p.T if "v" in transposed else p) @ DO
     scale_q, scale_k = (SCALE ** (power if x in of else 1) for x in "qk")
     sheet = {"delta": row, "dv": dv, "ds": ds, "dq": scale_q * dq, "dk": scale_k * dk}
+    if exchanged:
+        sheet["dq"], sheet["dk"] = sheet["dk"], sheet["dq"]
     return {name: numbers.tolist() for name, numbers in sheet.items()}
 
 
@@ -89,7 +94,13 @@ BY_HAND = Exercise.of(
         ("P and dS are not transposed",
          "row i of P tells query i whom to look at; for key j its *column* is wanted: who looked "
          "at it? dV = P^T dO, dK = scale dS^T Q.",
-         partial(_sheet, transposed=False)),
+         *(partial(_sheet, transposed=only) for only in ("", "v", "k"))),
+        ("the scale is missing", "S = scale * Q K^T: the scores are multiplied by it, too.",
+         *(partial(_sheet, forward=0, power=power) for power in (1, 0))),
+        ("scaled twice", "S = scale * Q K^T: the scores are multiplied by it once.",
+         partial(_sheet, forward=2)),
+        ("dQ and dK are exchanged", "delta, dv, ds, dq, dk: in this order.",
+         partial(_sheet, exchanged=True)),
         ("delta is not subtracted",
          "dS = P * (dP - delta): without delta, a row of dS does not add up to 0.",
          partial(_sheet, delta=False)),

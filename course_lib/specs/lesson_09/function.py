@@ -101,19 +101,28 @@ def _cases(rng: Generator) -> list[Case]:
 
 
 def _answer(
-    slip: Slip, *, instead: str = "", only: slice = EVERY, another: bool = False
+    slip: Slip,
+    *,
+    instead: str = "",
+    only: slice = EVERY,
+    another: bool = False,
+    of_another: str = "",
 ) -> Callable[..., Any]:
     """Return o, dq, dk and dv with something wrong or nothing.
 
     ``instead`` of do the backward takes "o" or "ones"; or delta is that of "do alone" or of
     "o alone". ``only``: which of the gradients come from the kernel with the slip. ``another``:
-    causal in the backward is that of another call, the contrary.
+    causal in the backward is that of another call, the contrary. ``of_another``: "lse" or "o" is
+    that of the call in between.
     """
 
     def model(q: Any, k: Any, v: Any, do: Any, *, causal: bool = False) -> Any:
         o, lse = attention_truth(q, k, v, causal=causal)
+        between = attention_truth(q, v, k, causal=not causal)  # as `there_and_back` makes it
+        lse = between[1] if "lse" in of_another else lse
+        kept = between[0] if "o" in of_another.split() else o
         do = {"o": o, "ones": np.ones_like(o)}.get(instead, as_float64(do))
-        alone = {"do alone": do * do, "o alone": o * o}.get(instead, do * o)
+        alone = {"do alone": do * do, "o alone": o * o}.get(instead, do * kept)
         saved = (q, k, v, do, lse, alone.sum(-1), Where.of(q, k, causal=causal != another))
         return (o, *in_one_kernel(slip, only, *saved))
 
@@ -195,6 +204,10 @@ _MISTAKES = Mistake.table(
      "between a forward and its backward others are called, with flags of their own: what is kept "
      "in a global or on the class is then theirs. Keep it in ctx.causal.",
      _answer(Slip(), another=True)),
+    ("backward takes what another call kept",
+     "between a forward and its backward others are called: what is kept in a global or on the "
+     "class is then theirs. Keep o and lse by ctx.save_for_backward.",
+     *(_answer(Slip(), of_another=kept) for kept in ("lse", "o", "o lse"))),
     ("dK and dV are exchanged",
      "backward returns one gradient for each input of forward, in their order: dq, dk, dv, and "
      "None for causal.",

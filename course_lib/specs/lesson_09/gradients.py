@@ -28,6 +28,7 @@ from course_lib.specs.lesson_09.weights import (
     Weights,
     along_keys,
     as_inputs,
+    at_keys_tile,
     of_zeros_past_the_end,
     right,
     unmasked,
@@ -125,7 +126,8 @@ OF_DS = table(
     ("delta is taken along the keys",
      "delta is one number a query: it is read at the numbers of rows, and belongs to a row of dS.",
      *(Slip(delta=lambda p, dp, delta, where, in_tile=in_tile: along_keys(
-           delta, where, 0.0, in_tile=in_tile)) for in_tile in (False, True))),
+           delta, where, 0.0, in_tile=in_tile)) for in_tile in (False, True)),
+     Slip(delta=lambda p, dp, delta, where: at_keys_tile(delta, where, 0.0))),
     ("delta is made of this tile alone",
      "delta belongs to the whole row, of which a tile is a part: use the delta that is given.",
      Slip(delta=_of_the_tile)),

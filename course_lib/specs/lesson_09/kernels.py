@@ -181,6 +181,14 @@ _OF_KEYS = mistakes_of(
 _KEYS = _of_kernel(Slip(), which=slice(1, 3))
 
 
+def _of_rows_past_the_end(
+    q: Any, k: Any, v: Any, *saved: Any, block_q: int = 64, **how: Any
+) -> Any:
+    """Return NaN wherever the last tile of queries is short: exp(s + inf) times what is 0 there."""
+    found = _KEYS(q, k, v, *saved, block_q=block_q, **how)
+    return tuple(x * np.nan for x in found) if q.shape[-2] % block_q else found
+
+
 def _in_one(which: int, *args: Any, **how: Any) -> Any:
     """Return dk (0) or dv (1) twice: what was stored last, where both have the same memory."""
     last = _KEYS(*args, **how)[which]
@@ -204,6 +212,10 @@ DK_AND_DV = Exercise.of(
         *Mistake.table(
             ("dK and dV are exchanged", "return dk, dv, in this order.",
              exchanged(_KEYS, "dK", "dV")),
+            ("the lse of rows past the end is -inf",
+             "in the last, short tile of queries P is then exp(s + inf), infinite, and times what "
+             "is 0 there it is NaN: load lse with other=inf, or set these weights to 0.",
+             _of_rows_past_the_end),
             ("dK and dV are one tensor",
              "Both results are the same numbers, of which what was stored last is left: give each "
              "a tensor of its own.",

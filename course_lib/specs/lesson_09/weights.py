@@ -125,14 +125,15 @@ def _other_mask(visible: Callable[..., Any], skip: bool) -> Weights:
 
 
 def _hidden_before_exp(
-    s: Any, lse: Any, where: Where, *, by: float, skip: bool, guarded: bool = False
+    s: Any, lse: Any, where: Where, *, by: float, skip: bool, guarded: bool | None = False
 ) -> np.ndarray:
     """Return weights whose scores are hidden before exp; by -inf: NaN in rows without a key.
 
-    ``guarded``: such a row has no weight.
+    ``guarded``: such a row has no weight; None: its lse counts as 0.
     """
+    lse = np.where((guarded is None) & np.isneginf(lse), 0.0, lse)
     p = in_float32(np.exp(np.where(where.seen, s, by) - lse))
-    return _of_visited(np.where(guarded & np.isneginf(lse), 0.0, p), where, skip)
+    return _of_visited(np.where(bool(guarded) & np.isneginf(lse), 0.0, p), where, skip)
 
 
 def _of_visited(p: np.ndarray, where: Where, skip: bool | None) -> np.ndarray:
@@ -185,6 +186,14 @@ def along_keys(x: np.ndarray, where: Where, beyond: float, *, in_tile: bool = Fa
     return np.asarray(longer[..., np.minimum(at, x.shape[-2])])
 
 
+def at_keys_tile(x: np.ndarray, where: Where, beyond: float) -> np.ndarray:
+    """Return numbers of rows (..., n_q, 1) that are read where the tile of keys is: as if the
+    tile of queries began at its first key."""
+    longer = np.pad(x[..., 0], [(0, 0)] * (x.ndim - 2) + [(0, 1)], constant_values=beyond)
+    at = where.first_key + where.row - where.first_row
+    return np.asarray(longer[..., np.minimum(at, x.shape[-2])])
+
+
 def _lse_along_keys(s: Any, lse: Any, where: Where, *, in_tile: bool) -> np.ndarray:
     return right(s, along_keys(lse, where, np.inf, in_tile=in_tile), where)
 
@@ -192,7 +201,11 @@ def _lse_along_keys(s: Any, lse: Any, where: Where, *, in_tile: bool) -> np.ndar
 OF_TILES = table(
     ("lse is taken along the keys",
      "lse is one number a query: it is read at the numbers of rows, and belongs to a row of P.",
-     partial(_lse_along_keys, in_tile=False), partial(_lse_along_keys, in_tile=True)),
+     partial(_lse_along_keys, in_tile=False), partial(_lse_along_keys, in_tile=True),
+     lambda s, lse, at: right(s, at_keys_tile(lse, at, np.inf), at)),
+    ("lse is scaled as well",
+     "(Q K^T - lse) * scale scales both: the scale is part of S, and of lse already.",
+     lambda s, lse, at: right(s, lse / np.sqrt(at.d), at)),
     ("the softmax is computed anew in each tile",
      "a tile does not know the sum of its rows: use the saved lse, P = exp(S - lse).",
      _tile_softmax),
@@ -297,6 +310,6 @@ OF_MASKS = table(
      "a score of 0, or of -1e4, is one like any other, and its weight exp(that - lse): set hidden "
      "weights to 0, after exp.",
      *(partial(_hidden_before_exp, by=by, skip=skip, guarded=guarded)
-       for by in (0.0, -1e3, -1e4) for skip in (True, False) for guarded in (False, True))),
+       for by in (0.0, -1e3, -1e4) for skip in (True, False) for guarded in (False, True, None))),
 )  # fmt: skip
 """... of masks; the loop begins where it should, or at 0."""

@@ -165,7 +165,10 @@ _MISTAKES = Mistake.table(
      _ratio(flops=lambda x: 4 * x.query_rows * x.own * x.head_dim),
      _ratio(flops=lambda x: 4 * x.query_rows * (x.n_k + x.shared_prefix) * x.head_dim,
             k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.batch * x.n_k)),
-     _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.batch * x.n_k)),
+     _ratio(k_and_v=_cached(lambda x: x.kv_heads, lambda x: x.shared_prefix + x.batch * x.n_k))),
+    ("the products with the shared prefix are counted once",
+     "a shared row is read once for all, but each sequence's queries multiply with it: the FLOPs "
+     "are those of all n_k keys, in each sequence.",
      _ratio(flops=lambda x: 4 * x.head_dim * x.heads * x.n_q * x.rows)),
     ("Q and O are forgotten",
      "q is read and o is written as well: batch * heads * n_q rows each. In prefill they are half "
@@ -176,6 +179,9 @@ _MISTAKES = Mistake.table(
      _ratio(q_and_o=lambda x: _q_and_o(x) / 2)),
     ("Q and O have kv_heads heads", "q and o have rows for every query head: heads, not kv_heads.",
      _ratio(q_and_o=lambda x: 2 * x.batch * x.kv_heads * x.n_q * x.head_dim * x.b)),
+    ("Q and O have one row a head",
+     "each of the n_q queries has a row of q and one of o.",
+     _ratio(q_and_o=lambda x: _q_and_o(x) / x.n_q)),
     ("Q and O are those of one sequence",
      "q and o have rows for every sequence: nobody shares those.",
      _ratio(q_and_o=lambda x: _q_and_o(x) / x.batch)),

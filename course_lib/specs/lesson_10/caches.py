@@ -103,8 +103,9 @@ def copy_finding(ledger: Any, one: int, most: int) -> Finding | None:
         "makes no copy of the cache",
         f"the numbers are right, but {made:,} bytes of new tensors are written, the largest by "
         f"`{largest.op}` ({largest.n_bytes:,} bytes): {says}, at each token.",
-        look="index and slice it: a view costs nothing. Nothing that is repeated, concatenated, "
-        "padded or converted is a view, and each of these may be a `clone` inside.",
+        look="slice it: a view costs nothing. Nothing that is repeated, concatenated, padded, "
+        "converted, or picked by a mask or a list is a view, and each of these may be a `clone` "
+        "inside. Who reads the same rows shares one product.",
     )
 
 
@@ -163,7 +164,7 @@ def of_the_softmax(dtype: type[np.floating[Any]]) -> tuple[tuple[str, str, Any],
          against(lambda s: s.mean(axis=-1, keepdims=True)),
          against(lambda s: s[..., :1])),
         (BASES, SAYS[BASES], lambda s: softmax(np.log(2) * s)),
-        ("a maximum below 0 counts as 0", SAYS["a maximum below 0 counts as 0"],
+        ("a very negative maximum is replaced", SAYS["a very negative maximum is replaced"],
          against(lambda s: np.maximum(s.max(axis=-1, keepdims=True), 0))),
         *weights_of_tiles(dtype),
     )  # fmt: skip

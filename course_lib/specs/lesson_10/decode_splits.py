@@ -88,7 +88,7 @@ def _rounded_down(split: int, splits: int, n: int, length: int, block_k: int) ->
 
 def _rest_to_the_last(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
     share = n // splits
-    return np.arange(split * share, length if split == splits - 1 else (split + 1) * share)
+    return np.arange(split * share, min(n if split == splits - 1 else (split + 1) * share, length))
 
 
 def _one_key_more(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:

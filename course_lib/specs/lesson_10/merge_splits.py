@@ -45,7 +45,7 @@ def _case(
     Heads get it in turns as it is and from the last split to the first. What is empty stays empty.
     """
     rows = np.stack([lse if i % 2 == 0 else lse[::-1] for i in range(batches * heads)], -1)
-    rows = rows + np.round(8 * rng.standard_normal(rows.shape)) / 8
+    rows = rows + how.pop("moved", 1.0) * np.round(8 * rng.standard_normal(rows.shape)) / 8
     lse = rows.reshape(-1, batches, heads)
     o = rng.standard_normal((*lse.shape, d)) + 0.5
     o[np.isneginf(lse)] = how.pop("garbage", 0.0)
@@ -61,7 +61,8 @@ def _cases(rng: Generator) -> list[Case]:
 
     jump = np.tile([300.0, -300.0, 0.0], 6)[:17]
     return [
-        one("4 splits, 3 heads, d = 16", [1, 3, -2, 2], heads=3),
+        # no lse is 0: who takes that for empty is told so, where the first numbers are new as well
+        one("4 splits, 3 heads, d = 16", [1.06, 3.06, -1.94, 2.06], heads=3),
         one("one split", [2.5], 32),
         one("3 splits, strided memory", [1, 2, 0], heads=3, strided=True),
         one("3 splits, the second is empty, d = 64", [1, EMPTY, 2], 64),
@@ -82,6 +83,7 @@ def _cases(rng: Generator) -> list[Case]:
             [*[0] * 128, 11, 12], heads=1),
         one("an empty part is filled with NaN", [0, EMPTY, 1, EMPTY], garbage=math.nan),
         one("an empty part is filled with infinity", [EMPTY, 1, 0], garbage=math.inf),
+        one("the lse of a part is 0: it counts like any other", [0, math.log(3)], moved=0.0),
     ]  # fmt: skip
 
 
@@ -185,12 +187,15 @@ _OF_WEIGHTS = Mistake.table(
     ("lse is added up", "lse is a logarithm: not lse, but the exp(lse_i) add up.",
      lambda o, lse: (_truth(o, lse)[0], as_float64(lse).sum(0))),
     ("no maximum is subtracted", SAYS["no maximum is subtracted"], _without_maximum),
+    ("a part whose lse is 0 counts as empty",
+     "lse is a logarithm, and 0 is that of 1: a part like any other. An empty one has -inf.",
+     lambda o, lse: _truth(o, np.where(as_float64(lse) == 0, EMPTY, as_float64(lse)))),
 )  # fmt: skip
 
 # A merge is a softmax over the splits: the mistakes that one can make in it are those of lesson 03.
 _SHARED = frozenset(
     {
-        "a maximum below 0 counts as 0", "no maximum is subtracted", NOT_THE_MAXIMUM, BASES,
+        "a very negative maximum is replaced", "no maximum is subtracted", NOT_THE_MAXIMUM, BASES,
         LEFT_OUT, "log2 where ln is meant", "lse in base 2", "lse is m", "lse is ln(m + l)",
         "lse is only l",
     }

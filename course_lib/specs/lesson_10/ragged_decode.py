@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -113,13 +113,18 @@ def _cut_to_the_longest(q: Any, k: Any, v: Any, lengths: Any, **how: int) -> Any
     return Parts()(q, k[:, :, :longest], v[:, :, :longest], lengths, **how)
 
 
-def _by_key_head(q: Any, k: Any, v: Any, lengths: Any, **how: int) -> Any:
-    """Return the answer of somebody whose key head takes the length of the sequence so numbered.
+def _numbered(number: Callable[..., int], q: Any, k: Any, v: Any, lengths: Any, **how: int) -> Any:
+    """Return the answer of somebody whose key head takes the length of a sequence so numbered.
 
+    ``number`` is asked for each key head of all, with how many a sequence has and the group's size.
     Raises IndexError where there is no such sequence.
     """
-    of = [TRUTH(q, k, v, lengths[[head] * len(lengths)], **how) for head in range(k.shape[1])]
-    group = q.shape[1] // k.shape[1]
+    (batches, kv_heads), group = k.shape[:2], q.shape[1] // k.shape[1]
+    each = [
+        [number(batch * kv_heads + head, kv_heads, group) for batch in range(batches)]
+        for head in range(kv_heads)
+    ]
+    of = [TRUTH(q, k, v, lengths[mine], **how) for mine in each]
     o, lse = (np.stack(x) for x in zip(*of, strict=True))  # (key heads, splits, B, H, ...)
     heads = np.arange(q.shape[1])
     return tuple(np.moveaxis(x[heads // group, :, :, heads], 0, 2) for x in (o, lse))
@@ -147,6 +152,11 @@ _MISTAKES = Mistake.table(
      "a sequence has lengths[batch] keys, and what lies behind them in its cache belongs to "
      "nobody: neither the loop nor the mask may reach past that.",
      Parts(share=_off_by(1 << 30))),
+    ("only the last split ends with the sequence",
+     "a sequence may end in any split: the end of each share is the smaller of its own end and "
+     "lengths[batch], not that of the last split alone.",
+     Parts(share=lambda split, splits, n, length, block_k: run(
+         split, splits, n, length if split == splits - 1 else n, block_k))),
     ("the padding counts in the last tile",
      "the loop ends with the sequence, but its last tile is masked at the end of the run: the "
      "keys of it that lie behind the length count.",
@@ -157,6 +167,9 @@ _MISTAKES = Mistake.table(
     ("the sequence is one key too short",
      "the newest key counts as well: keys < length, not length - 1.",
      Parts(share=_off_by(-1))),
+    ("a sequence without a key gets one",
+     "lengths[batch] may be 0: then no key counts, o is 0 and lse is -inf.",
+     _with_length(lambda lengths: lengths.clamp(min=1))),
     ("one length for all sequences",
      "each sequence has a length of its own: load lengths + batch, and the batch of a program is "
      "its key head's number // H_kv.",
@@ -165,8 +178,9 @@ _MISTAKES = Mistake.table(
      _with_length(lambda lengths: lengths[-1:].expand_as(lengths))),
     ("the length of another sequence",
      "lengths has a number for each sequence: that of a program is its key head's number // H_kv, "
-     "not % H_kv.",
-     _by_key_head,
+     "not % H_kv and not // group.",
+     partial(_numbered, lambda head, kv_heads, group: head % kv_heads),
+     partial(_numbered, lambda head, kv_heads, group: head // group),
      _with_length(lambda lengths: lengths.sort().values),
      _with_length(lambda lengths: lengths.sort(descending=True).values),
      _with_length(lambda lengths: lengths.flip(0))),

@@ -26,6 +26,7 @@ from course_lib.specs.lesson_10.caches import (
     heads_side_by_side,
     of_the_scale,
     read_finding,
+    softmax,
     tensors,
 )
 
@@ -324,6 +325,11 @@ _MERGES = table(
      Slip(weights=lambda lse: _normed(np.exp(lse)), total=lambda lse: np.log(np.exp(lse).sum(0))),
      Slip(weights=lambda lse: _normed(np.exp(lse)),  # and it is added all the same
           total=lambda lse: _max(lse) + np.log(np.exp(lse).sum(0)))),
+    ("the softmax runs over the heads",
+     "the weights of the parts add up to 1 over the splits, for each head: dim 0 of (splits, B, "
+     "H).",
+     *(Slip(weights=lambda lse, axis=axis: softmax(lse.swapaxes(axis, -1)).swapaxes(axis, -1))
+       for axis in (2, 1))),
     ("the lse of the parts is not merged",
      "lse is that of all keys: the logarithm of the sum of exp(lse_i).",
      *(Slip(weights=_softmax, total=total)

@@ -77,7 +77,7 @@ def _without(name: str, to: int = 1) -> Answer:
 _MISTAKES = Mistake.table(
     ("a full last page begins another one",
      "a length that is a multiple of page_size fills its pages to the last slot: the next page is "
-     "taken when the next token comes. // + 1 counts one too many.",
+     "taken when the next token comes.",
      _pages(lambda n, p: n // p + 1),
      _each(lambda n, p: p - n % p),
      _pages(lambda n, p: n // p + (n > 0))),

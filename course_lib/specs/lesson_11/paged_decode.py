@@ -124,6 +124,7 @@ def _least(case: Case) -> Least:
         loads=renamed(wanted.loads),
         tiles=renamed(wanted.tiles),
         properties=renamed(wanted.properties),
+        unmasked=renamed(wanted.unmasked),
     )
 
 
@@ -237,6 +238,19 @@ def _page_0_times_infinity(*args: Any, block_k: int = 64) -> Any:
     return o, lse
 
 
+def _without_page_0(*args: Any, block_k: int = 64) -> Any:
+    """Return the answer of somebody who skips the keys in page 0."""
+    q, *pools, table, lengths = args
+    table, lengths = table.clone(), lengths.clone()
+    size = pools[0].shape[2]
+    for batch, n in enumerate(lengths.tolist()):
+        mine = table[batch, : -(-n // size)].tolist()
+        for at in (i for i, page in enumerate(mine) if page == 0):
+            lengths[batch] -= min(size, n - at * size)
+            table[batch, at : len(mine) - 1] = table[batch, at + 1 : len(mine)].clone()
+    return PAGED(q, *pools, table, lengths, block_k=block_k)
+
+
 _LOW = "lse of a row without keys is a large negative number"
 _MISTAKES = Mistake.table(
     ("keys that are not there are loaded, and weigh 0",
@@ -249,6 +263,10 @@ _MISTAKES = Mistake.table(
      "stands in the table.",
      Paged(lambda p: p.at(p.tokens // p.page_size)),
      Paged(lambda p: p.at(0, p.tokens, 0))),
+    ("page 0 counts as no page",
+     "the pool's pages have the numbers 0 and up: what is there, lengths[batch] says, and never "
+     "the number of a page.",
+     _without_page_0),
     ("the table's row is another sequence's",
      "sequence number batch has row number batch of the table, which begins at batch * "
      "table_stride.",

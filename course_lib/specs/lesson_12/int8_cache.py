@@ -237,10 +237,12 @@ def _clamped(x: Array, low: float = -128) -> Rows:
     return np.clip(np.rint(x / scale), low, 127), scale
 
 
-def _at_least(x: Array, least: float, added: float = 0) -> Rows:
-    """Return rows whose scales are guarded by a small number, which is not small to all rows."""
+def _at_least(x: Array, least: float, added: float = 0, of_zeros: float | None = 1) -> Rows:
+    """Return rows whose scales are guarded by a small number, which is not small to all rows.
+
+    ``of_zeros``: the scale of a row of zeros, None: that number."""
     guarded = np.maximum(_largest(x) / 127, least) + added
-    return _in(np.where(_largest(x) == 0, 1, guarded), x)
+    return _in(np.where(_largest(x) == 0, of_zeros or guarded, guarded), x)
 
 
 def _rounded(x: Array, dtype: str, first: bool) -> Rows:
@@ -250,6 +252,12 @@ def _rounded(x: Array, dtype: str, first: bool) -> Rows:
     numbers, scale = _rows(x)
     scale = torch.from_numpy(scale).to(getattr(torch, dtype)).double().numpy()
     return _in(scale, x) if first else (numbers, scale)
+
+
+def _in_their_type(first: bool, q: Any, k: Any, v: Any) -> Any:
+    """Return the answer of somebody whose scales are rounded to what the inputs are."""
+    dtype = str(k.dtype).removeprefix("torch.")
+    return _answer(rows=partial(_rounded, dtype=dtype, first=first))(q, k, v)
 
 
 def _upside_down(rows: Rows) -> Rows:
@@ -312,7 +320,8 @@ _MISTAKES = Mistake.table(
      *(_answer(rows=partial(_clamped, low=low)) for low in (-128, -127))),
     ("a small number guards the scale",
      "a row may be that small itself: only a row of zeros needs another scale than its own.",
-     *(_answer(rows=partial(_at_least, least=least, added=added))
+     *(_answer(rows=partial(_at_least, least=least, added=added, of_zeros=of_zeros))
+       for of_zeros in (1, None)
        for epsilon in (1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-12)
        for least, added in ((epsilon, 0), (epsilon / 127, 0), (0, epsilon), (0, epsilon / 127)))),
     ("cut off, not rounded",
@@ -334,7 +343,8 @@ _MISTAKES = Mistake.table(
      "it multiplies every number of the row, so that all of them are off by as much: keep it in "
      "float32.",
      *(_answer(rows=partial(_rounded, dtype=dtype, first=first))
-       for dtype in ("bfloat16", "float16") for first in (True, False))),
+       for dtype in ("bfloat16", "float16") for first in (True, False)),
+     *(partial(_in_their_type, first) for first in (True, False))),
     ("the scale is returned upside down",
      "a row is numbers * scale: what is kept is largest / 127, and not 127 / largest.",
      _answer(rows=lambda x: _upside_down(_rows(x))),
