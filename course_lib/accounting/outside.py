@@ -20,8 +20,8 @@ _HALF_A_MASK = (
 )
 _HALF_MOVES = (
     "the mask asks about both axes, and along one of them it leaves nothing out where the tile "
-    "ends outside: does it compare the numbers that the addresses are made of? Where the addresses "
-    "move by `start` from step to step, what is compared must move as well"
+    "ends outside: does it compare the numbers that the addresses are made of? Where a "
+    "loop moves the addresses, what is compared must move as well"
 )
 _EITHER = (
     "the mask lets an entry through whose row or column exists, and an entry is inside if both do: "

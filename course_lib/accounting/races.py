@@ -69,7 +69,7 @@ class Race(NamedTuple):
         return (
             f"{self.kernel}: programs {', '.join(who[:-1])} and {who[-1]} race for "
             f"{self.addresses} {what} of `{self.tensor}`"
-            + (": one may come between two atomic steps of the other" if self.atomic else "")
+            + (": one may come between two steps of the other" if self.atomic else "")
             + (f" ({NO_LOCKS})" if self.locked else "")
             + (f" ({READ})" if self.read else "")
         )

@@ -125,6 +125,8 @@ class Slip:
     latest_max: bool = False  # m is that of the last tile
     keep_max: bool = False  # m is never updated
     safe_max_kept: bool = False  # the 0 that stands for a maximum of -inf in exp is carried on
+    only_rises: bool = False  # a tile without a new maximum is passed over
+    zero_is_none: bool = False  # an m of 0 counts as none: the past is thrown away
     old_max: bool = False  # nor is m_new: scores are measured against the number m starts at
     rescale_l: Callable[[Array], Array] = _as_it_is  # alpha -> what the old l is multiplied by
     rescale_o: Callable[[Array], Array] = _as_it_is
@@ -224,6 +226,8 @@ SLIPS: dict[str, Slip] = {
     "first_score_for_max": Slip(top=lambda part: part[:, :1]),
     "abs_for_max": Slip(top=lambda part: np.abs(part).max(axis=1, keepdims=True)),
     "mean_of_maxima": Slip(joined=_half_way),
+    "only_rises": Slip(only_rises=True),
+    "zero_is_none": Slip(zero_is_none=True),
     "old_max": Slip(old_max=True),
     "start_zero": Slip(start=0.0),
     "zero_at_least": Slip(top=_zero_at_least),
@@ -347,6 +351,9 @@ def states(
     m, l_sum, o = _empty_desk(slip, s, v)
     careless, whole = guarded and _starts_alike(slip), True
     for first, stop in tiles:
+        if slip.zero_is_none:
+            none = m == 0
+            m, l_sum, o = np.where(none, -np.inf, m), np.where(none, 0, l_sum), np.where(none, 0, o)
         part = s[:, first:stop]
         top = slip.top(part)
         if slip.one_max:
@@ -378,6 +385,8 @@ def states(
         if slip.divide.startswith("each"):
             careless = careless and bool(l_new.all())
             o_new = o_new / (np.where(l_new == 0, 1, l_new) if guarded else l_new)
+        if slip.only_rises:
+            l_new, o_new = np.where(top > m, l_new, l_sum), np.where(top > m, o_new, o)
         if slip.half:
             o_new = _in_half(o_new)
         if slip.half_l:

@@ -6,7 +6,7 @@ answers by some of the arguments, or by where they lie) shows in the second answ
 A wrong answer is asked for once more where no call came before it: what is right there is no fault
 of this input.
 Kernels are asked again in ways of their own, and each of their cases takes long; only whether they
-keep strides, or answers, is asked here.
+keep strides, or answers, is asked here, and a wrong answer once more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from course_lib.judging.finding import Finding, endless
 from course_lib.judging.hosts import Host, Ran
 from course_lib.judging.spec import Case, Exercise
-from course_lib.judging.tolerance import off_by
+from course_lib.judging.tolerance import off_by, same
 from course_lib.judging.walks import is_walk
 from course_lib.sandbox.inputs import holds_floats, is_tensor
 
@@ -87,11 +87,25 @@ def laid_out_again(exercise: Exercise, host: Host, cases: Sequence[Case]) -> Fin
     return _asked(exercise, host, replace(case, args=args, counted=False), LAID_OUT)
 
 
-def right_afresh(exercise: Exercise, host: Host, case: Case, finding: Finding) -> Finding | None:
-    """Return what is wrong with an answer that is right where no call came before it, else None."""
-    if exercise.kind == "kernel" or exercise.later or not case.args:
+def right_afresh(
+    exercise: Exercise, host: Host, case: Case, finding: Finding, result: Any
+) -> Finding | None:
+    """Return what is wrong with an answer that is right where no call came before it, else None.
+
+    Nobody loads a kernel anew: it keeps something if the same call has another ``result`` now.
+    """
+    if exercise.play or exercise.later or not case.args:
         return None
     plain = replace(case, counted=False, compiled=False)
+    if exercise.kind == "kernel":
+        ran = host.run(plain)
+        if ran.observed is None or same(ran.observed.result, result):
+            return None
+        if ran.found:  # it is the tensor of the call before, say
+            return ran.found
+        says = "the same call, made twice, has two answers, and this one is wrong"
+        look = f"{_LOOK[:-1]}, or memory in which nothing was stored?"
+        return replace(finding, property=THE_SAME, says=f"{says}: {finding.says}", look=look)
     for run, right in ((host.run, False), (host.afresh, True)):
         if _is_right(exercise, case, run(plain)) is not right:
             return None

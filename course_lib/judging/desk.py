@@ -218,6 +218,8 @@ def _times_finding(books: Place, once: Once, otherwise: str) -> Finding | None:
         came = f"came only {_times(n)}" if (n := books.times[j]) else "never came"
         says = f"{once.part.format(j)} {came} to the desk."
         why = "Use what the function is given, not a copy of it."
+        if books.times.any():  # some rows came: a copy is one reason of several
+            why = "Every row counts: does the loop end early or leave a tile out? Or is it a copy?"
         if n:
             why = "Each Q tile needs it: are the rows of several taken together, or a copy of it?"
         return Finding(once.broken, f"the answer is right, but {says} {why}")

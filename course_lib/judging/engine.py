@@ -40,7 +40,7 @@ from course_lib.judging.seen import Seen
 from course_lib.judging.shrink import can_shrink, smallest, told
 from course_lib.judging.spec import STORED, UNDEFINED, Case, Exercise, Observed
 from course_lib.judging.walks import is_walk, shortest
-from course_lib.sandbox.inputs import UNCHANGED, is_tensor
+from course_lib.sandbox.inputs import UNCHANGED, copy_inputs, is_tensor
 
 REFUSES = "stops where it must not be built"
 ASSERTED = "CompileTimeAssertionFailure"  # what tl.static_assert raises where kernels are compiled
@@ -167,12 +167,13 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
         return Judged(case, report, observed, numbers_right=right)
     named, small = None, list[str]()
     with contextlib.suppress(*OF_FORGED_DATA):  # what it is called is told if it can be
-        theirs = exercise.compared(case, observed.result)
+        # a copy: what is kept between calls changes with the calls that follow
+        theirs = copy_inputs(exercise.compared(case, observed.result))
         failed_now = Seen(exercise, case, answer, theirs, passed=False)
         named = recognise(exercise, [*before, failed_now], partial(_result, exercise, host))
         if not named and added_to_nothing(observed.result, observed.ledger):
             named = Named(UNSET, certain=False)
-        if not named and (kept := right_afresh(exercise, host, case, finding)):
+        if not named and (kept := right_afresh(exercise, host, case, finding, theirs)):
             finding = kept
         elif is_walk(case):
             case, finding = _shortest(exercise, host, case, finding)

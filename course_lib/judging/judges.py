@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from course_lib.attention.slips import MOST_SCORES
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.picture import error_map
 from course_lib.judging.spec import Case, Observed
-from course_lib.judging.tolerance import as_float64, wrong_places
+from course_lib.judging.tolerance import as_float64, off_by, wrong_places
 from course_lib.sandbox.inputs import is_array
 
 Judge = Callable[[Case, Observed, Any], Finding | None]
@@ -189,3 +191,38 @@ def hidden_finding(ledger: Any) -> Finding | None:
         "compute every step, where it is counted.",
         numbers_right=True,
     )
+
+
+# differences from the maximum that somebody takes for all below
+_LEAST = [-x for x in (*MOST_SCORES, 12.0, 15.0, 25.0, 40.0, 100.0)]
+
+
+def tells_what_is_cut_off(judge: Judge, made: Callable[[Case, float], Iterable[Any]]) -> Judge:
+    """Return a judge that tells an answer in which no difference is below some number.
+
+    What that adds is too little for a known mistake, which has to show in three digits.
+    ``made(case, least)``: the answers that it makes.
+    """
+
+    def judged(case: Case, observed: Observed, expected: Any) -> Finding | None:
+        finding = judge(case, observed, expected)
+        if finding is None or finding.property != "the values":
+            return finding
+        with np.errstate(all="ignore"):
+            fits = [
+                (off_by(observed.result, one), f"{-least:g}")
+                for least in _LEAST
+                for one in made(case, least)
+                if judge(case, observed, one) is None
+            ]
+        if not fits:
+            return finding
+        _, least = min(fits)
+        says = (
+            f"{finding.says} It is what comes out if a score {least} and more below the "
+            f"maximum counts as one {least} below. exp makes small numbers by itself: "
+            "cut no difference off."
+        )
+        return replace(finding, property="cuts no difference off", says=says)
+
+    return judged

@@ -304,8 +304,8 @@ def _work(books: Any, runs: list[tuple[Any, Called]], wanted: Least) -> Finding 
             look=f"{idle} loads bring nothing, since their mask is False everywhere: does a "
             "loop run past the last key, or a program begin past the last row?"
             if idle
-            else "count the calls of tl.dot in one turn of each loop, the turns, and the programs: "
-            "which of them is too many?",
+            else "find each tl.dot: how many are there of one pair of tiles, and how often does "
+            "each run, in all programs? One product of the whole tiles is enough.",
         )
     if books.flops < wanted.dots:
         return _finding(

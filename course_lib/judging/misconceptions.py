@@ -26,6 +26,7 @@ from course_lib.judging.misread import (
     k_not_transposed,
     k_reshaped,
     known,
+    late,
     lse_unscaled,
     maximum_unscaled,
     one_tile_more,
@@ -73,6 +74,8 @@ STARTS_LOW_SLIPS = tuple(f"start_{name}" for name, _ in LOW_NUMBERS)
 OTHER_STRIDES = "the strides of another tensor"
 ALL_NAN = "-inf makes NaN of everything"
 ZERO_AT_LEAST = "a very negative maximum is replaced"
+ONLY_RISES = "only a tile with a new maximum counts"
+LATE = "K or V comes one tile late"
 BASES = "base 2 and base e are mixed"
 UNSCALED_MAXIMUM = "the maximum is that of unscaled scores"
 TIMES_INFINITY = "0 times infinity is NaN"
@@ -386,6 +389,19 @@ _KNOWN = (
         Misreading(inputs=first_tile(of_v=True)),
     ),
     known(
+        LATE,
+        "a step multiplies by the tile of the step before (the first step, by its own): load K and "
+        "V at the beginning of the step that uses them.",
+        Misreading(inputs=late(of_v=True)),
+        Misreading(inputs=late(of_k=True)),
+    ),
+    known(
+        ONLY_RISES,
+        "a tile whose maximum is not above the maximum so far is left out of l and o: its weights "
+        "are smaller, and still part of the sum.",
+        "only_rises",
+    ),
+    known(
         "the loop over the keys makes no step",
         "no tile of keys is visited, so that o is 0 everywhere: look at where the loop begins and "
         "ends.",
@@ -603,7 +619,8 @@ _OF_TILES = (
     "each tile uses its own maximum", "m is never updated", "divided in every tile",
     "the past is thrown away", "each tile is normalised on its own",
     "the new tile is rescaled as well", "rescaled twice", "no maximum is subtracted", BASES,
-    NOT_THE_MAXIMUM, BOUNDED, LEFT_OUT, STARTS_LOW, ALL_NAN, SMALL_RISE, MOST_BELOW, STALE,
+    NOT_THE_MAXIMUM, BOUNDED, LEFT_OUT, STARTS_LOW, ALL_NAN, ONLY_RISES, SMALL_RISE, MOST_BELOW,
+    STALE,
 )  # fmt: skip
 
 

@@ -336,6 +336,17 @@ def wrong_neighbours(names: str, share: Callable[..., Any]) -> Callable[..., Any
     return read
 
 
+def late(*, of_k: bool = False, of_v: bool = False) -> Callable[..., Any]:
+    """Return K or V (or both) with the tile before in place of each but the first."""
+
+    def read(q: Any, k: Any, v: Any, tile: int) -> Any:
+        n = np.arange(k.shape[-2])
+        rows = np.where(n < tile, n, n - tile)
+        return q, k[..., rows, :] if of_k else k, v[..., rows, :] if of_v else v
+
+    return read
+
+
 def k_reshaped(*, padded: bool) -> Callable[..., Any]:
     """Return K whose tiles got the shape (head_dim, tile) with their numbers in the old order.
 

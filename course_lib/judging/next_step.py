@@ -79,7 +79,7 @@ def _in_tiles(picture: object) -> bool:
 def _about_traffic(picture: TrafficBars) -> str:
     bar = picture.worst
     if bar.yours > bar.expected:
-        return f"find what touches {bar.name}, and count how often the loops around it run."
+        return f"find what touches {bar.name}, and count how often those lines run."
     return f"find what should touch {bar.name}, and count how often it does."
 
 

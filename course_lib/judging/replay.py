@@ -21,7 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.judging.alike import adds_up, bits_of, is_floating, is_plain, precision_of
+from course_lib.judging.alike import (
+    adds_up,
+    bits_of,
+    is_floating,
+    is_plain,
+    plainest_kind,
+    precision_of,
+)
 from course_lib.judging.provenance import leaves, span_of
 from course_lib.judging.spec import Case
 
@@ -131,6 +138,8 @@ class Replay:
                 return found
         if (found := _looked_up([*self._inputs, *self._written], value)) is not None:
             return found
+        if (kind := plainest_kind(value)) != value.dtype:  # half precision, converted back
+            return self._given(value.to(kind)).to(value.dtype)
         raise Unclear("a launch is given numbers that are made in an unusual way")
 
     def _returned(self, value: Any) -> Any:

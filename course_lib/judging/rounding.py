@@ -106,13 +106,18 @@ def _rounded(seen: Seen, result: Any) -> Precision | None:
     What is handed in as half says nothing, unless the inputs are as short.
     """
     answer, inputs = seen.answer, seen.case.args
-    several = isinstance(result, tuple) and isinstance(answer, tuple)
-    pairs = [*zip(result, answer, strict=False)] if several else [(result, answer)]
-    off = [pair for pair in pairs if may_be_rounded(*pair, inputs)]
+    off = _off(result, answer, inputs)
     if not off or (any(_is_half(one) for one, _ in off) and not any(map(_is_half, inputs))):
         return None
     results, answers = map(list, zip(*off, strict=True))
     return rounded(results, answers, inputs) or _input_rounded(seen, result)
+
+
+def _off(result: Any, answer: Any, inputs: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Return a result beside the answer, or those of several that are off."""
+    several = isinstance(result, tuple) and isinstance(answer, tuple)
+    pairs = [*zip(result, answer, strict=False)] if several else [(result, answer)]
+    return [pair for pair in pairs if may_be_rounded(*pair, inputs)]
 
 
 def _input_rounded(seen: Seen, result: Any) -> Precision | None:
@@ -145,9 +150,9 @@ def _rounded_together(
     """Return the precision to which answers were rounded that are a number or a few: many tell."""
     if not same(failed.result, failed.answer):
         return None
-    if not may_be_rounded(failed.result, failed.answer, failed.case.args):
+    inputs = failed.case.args
+    if not (told := _off(failed.result, failed.answer, inputs)):
         return None  # a race, say: it is not a number that is wrong
-    told = [(failed.result, failed.answer)]
     drawn = (case for seed in count(1) for case in exercise.cases(np.random.default_rng(seed)))
     for case in islice(drawn, 2 * FEWEST_NUMBERS):
         seen, result = Seen.of(exercise, case), run(case)
@@ -155,11 +160,11 @@ def _rounded_together(
             continue  # no rounding shows, or it makes something infinite
         if not same(result, seen.answer):
             return None
-        told.append((result, seen.answer))
+        told += _off(result, seen.answer, inputs)
         if sum(numbers_in(answer) for _, answer in told) >= 3 * FEWEST_NUMBERS:
             break  # of fewer, many err to one side by chance
     results, answers = map(list, zip(*told, strict=True))
-    return rounded(results, answers, failed.case.args)
+    return rounded(results, answers, inputs)
 
 
 def _in_half(answer: Any) -> bool:

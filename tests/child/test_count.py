@@ -40,7 +40,8 @@ def count_in_child(function, *args, **kwargs):
 
 
 def books(ledger):
-    return ledger.to_plain()
+    tables = {key: getattr(ledger, key) for key in ("visits", "compared")}
+    return ledger.to_plain() | tables
 
 
 @pytest.mark.parametrize("counting", [count, count_in_child], ids=["anywhere", "in a child"])

@@ -217,10 +217,13 @@ V_LOW, V_HIGH = np.array([[10.0], [20.0]]), np.array([[30.0], [40.0]])
 @pytest.mark.parametrize(
     ("inputs", "exposed"),
     [
-        (([LOW, HIGH], [V_LOW, V_HIGH]), {"forgets_to_rescale_o"}),
-        (([HIGH, LOW], [V_HIGH, V_LOW]), {"uses_own_maximum"}),
-        (([LOW - 900, LOW - 900], [V_LOW, V_HIGH]), {"starts_at_zero"}),
-        (([LOW - 900, HIGH - 900], [V_LOW, V_HIGH]), {"starts_at_zero", "forgets_to_rescale_o"}),
+        (([LOW, HIGH, HIGH], [V_LOW, V_HIGH, V_HIGH]), {"forgets_to_rescale_o"}),
+        (([HIGH, LOW, LOW], [V_HIGH, V_LOW, V_LOW]), {"uses_own_maximum"}),
+        (([LOW - 900] * 3, [V_LOW, V_HIGH, V_LOW]), {"starts_at_zero"}),
+        (
+            ([LOW - 900, HIGH - 900, HIGH - 900], [V_LOW, V_HIGH, V_HIGH]),
+            {"starts_at_zero", "forgets_to_rescale_o"},
+        ),
         (([LOW, HIGH, LOW], [V_LOW, V_HIGH, V_LOW]), {"forgets_to_rescale_o", "uses_own_maximum"}),
     ],
 )
@@ -247,7 +250,8 @@ def test_the_notebooks_broken_versions_are_the_ones_that_are_judged(seed, shift)
 
 
 def test_values_that_cancel_do_not_count_rounding_as_exposed():
-    inputs = ([LOW, LOW], [np.array([[1.0], [-1.0]]), np.array([[-1.0], [1.0]])])
+    one = np.array([[1.0], [-1.0]])
+    inputs = ([LOW, LOW, LOW], [one, -one, 0 * one])
     assert report(lambda: inputs, "exposing_inputs").text().count("NOT exposed") == 3
 
 
@@ -256,6 +260,7 @@ def test_values_that_cancel_do_not_count_rounding_as_exposed():
     [
         None,
         ([LOW], [V_LOW]),
+        ([LOW, HIGH], [V_LOW, V_HIGH]),
         ([LOW, HIGH], [V_LOW]),
         ([LOW, np.array([np.nan, 1])], [V_LOW, V_HIGH]),
         ([LOW, np.array([-np.inf, 1])], [V_LOW, V_HIGH]),

@@ -113,11 +113,16 @@ def test_who_multiplies_by_an_alpha_of_1_is_asked_for_the_old_maximum(exercise):
 
 
 WORDS = {  # what a report says where its property alone does not tell the mistake
+    "2.2/wrong/widths_upside_down": "or the ratio of the two widths is upside down",
+    "3.3/wrong/ends_before_the_first_key": "pass such a pile over and go on to the next",
+    "4.2/wrong/ends_where_weights_vanish": "does the loop end early or leave a tile out",
     "4.3/wrong/all_rows_at_once": "are the rows of several taken together, or a copy of it?",
     "5.2/wrong/offsets_held_at_the_end": "of `x`, and some of them more than once",
     "5.3/wrong/largest_without_its_sign": "without its sign is subtracted (tl.abs)",
     "6.1/wrong/either_end_is_enough": "lets an entry through whose row or column exists",
+    "6.2/wrong/a_product_for_each_half_of_d": "how many are there of one pair of tiles",
     "6.3/wrong/pointers_move_and_the_mask_does_not": "what is compared must move as well",
+    "6.4b/wrong/at_most_512_programs": "is the number of programs bounded",
     "6.4b/wrong/nearly_all_in_one_program": "one of 2 programs that load anything loads nearly all",
     "9-star/wrong/dv_of_the_whole_p": "dV is made of P without its gaps",
 }

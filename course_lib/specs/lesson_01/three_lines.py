@@ -15,12 +15,13 @@ from numpy.random import Generator
 from course_lib.judging import cases, faults, magnitudes, sizes
 from course_lib.judging.attention_judge import attention_truth, output_only
 from course_lib.judging.finding import Finding
-from course_lib.judging.judges import array_finding, hidden_finding
+from course_lib.judging.judges import array_finding, hidden_finding, tells_what_is_cut_off
 from course_lib.judging.misconceptions import (
     BASES,
     BOUNDED,
     CLIPPED,
     LEFT_OUT,
+    MOST_BELOW,
     NOT_THE_MAXIMUM,
     SAYS,
     UNSCALED_MAXIMUM,
@@ -139,6 +140,33 @@ def _three_lines(
     return model
 
 
+def _reading_k(change: Callable[[np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
+    return lambda q, k, v: _three_lines()(q, change(as_float64(k)), v)
+
+
+def _cut_off(case: Case, least: float) -> Iterator[Any]:
+    q, k, v = map(as_float64, case.args)
+    s = q @ k.T / q.shape[-1] ** 0.5
+    e = np.exp(np.maximum(s - _OF_A_ROW["top"](s), least))
+    yield (e / _OF_A_ROW["total"](e) @ v,)
+
+
+def _in_single(q: Any, k: Any, v: Any, *, root: type) -> np.ndarray:
+    """Return the three lines of inputs in float32; scores have the type of d's ``root``."""
+    with np.errstate(over="ignore"):
+        q, k, v = (np.asarray(x).astype(np.float32) for x in (q, k, v))
+    s = q @ k.T / root(q.shape[-1] ** 0.5)
+    e = np.exp(s - s.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True) @ v
+
+
+def _of_all_heads(q: Any, k: Any, v: Any, *, batch: bool) -> np.ndarray:
+    """Return what becomes of heads (and ``batch``) whose rows are laid one after the other."""
+    kept = q.shape[: 0 if batch else 1]
+    rows = [as_float64(x).reshape(*kept, -1, x.shape[-1]) for x in (q, k, v)]
+    return _three_lines()(*rows).reshape(*q.shape[:-1], v.shape[-1])
+
+
 def _maximum_of_unscaled(q: Any, k: Any, v: Any, *, dtype: Any = np.float64) -> np.ndarray:
     """Return the three lines whose maximum is taken before the scale, and subtracted after it."""
 
@@ -154,7 +182,7 @@ def _reshaped(k: np.ndarray) -> np.ndarray:
 
 
 _SHARED = frozenset({
-    BASES, BOUNDED, CLIPPED, LEFT_OUT, "the scale is missing", "scaled twice",
+    BASES, BOUNDED, CLIPPED, LEFT_OUT, MOST_BELOW, "the scale is missing", "scaled twice",
     "the scale is upside down", "softmax over the wrong axis", "not divided by the sum",
     "the root of head_dim is cut to a whole number",
 })  # fmt: skip
@@ -175,6 +203,10 @@ _ROW_MISTAKES = (
         ("q and k are exchanged",
          "the scores are those of k with q: a row must belong to a query, q @ k.T.",
          _three_lines(exchanged=True)),
+        ("K is reshaped, not transposed",
+         "k.reshape(d, n_k) has the right shape, but its numbers keep their order: k.T, or k.mT, "
+         "turns rows into columns.",
+         _reading_k(lambda k: k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2]).mT)),
         ("the weights are transposed",
          "each query's weights are a row: mix the values with the weights as they are.",
          _three_lines(mix=lambda p, q, k, v: p.mT @ v)),
@@ -228,10 +260,18 @@ IN_NUMPY = Exercise.of(
     cases=_numpy_cases,
     truth=attention_truth,
     answer=output_only,
-    judge=_judge_numpy,
+    judge=tells_what_is_cut_off(_judge_numpy, _cut_off),
     without_torch=True,
     mistakes=(
         *_ROW_MISTAKES,
+        *Mistake.table(
+            (
+                "single precision",
+                "numbers of float64 are made float32: that has seven digits, and nothing is larger "
+                "than 3.4e38. Compute in the precision of the inputs.",
+                *(partial(_in_single, root=root) for root in (np.float32, np.float64)),
+            )
+        ),
         # each twice: dividing by np.sqrt(d) makes float32 scores float64, dividing by math.sqrt(d)
         # does not, and exp overflows elsewhere
         *(
@@ -344,6 +384,10 @@ def _too_many(counted: list[Any], n_scores: int) -> str:
 
 
 _AXIS_MISTAKES = Mistake.table(
+    ("queries see the keys of other heads",
+     "the rows of several heads are laid one after the other, so that each query sees the keys of "
+     "all: leave the axes as they are, and q @ k.mT multiplies head by head.",
+     partial(_of_all_heads, batch=True), partial(_of_all_heads, batch=False)),
     ("dimensions are counted from the left",
      "dimension 1 is the last one in 2-D only: in 4-D it is the heads. Count from the right: -1 is "
      "the last dimension, whatever comes before it.",

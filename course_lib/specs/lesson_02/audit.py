@@ -82,7 +82,8 @@ _AUDIT_MISTAKES = Mistake.table(
     ("the factor leaves out Q, K, V, O", "naive is the four trips plus Q, K, V and O.",
      _with(factor=(64, _FAILS))),
     ("the intensity is d",
-     "4 N^2 d FLOPs over 4 N d b bytes: what cancels is d. It is N that stays.",
+     "4 N^2 d FLOPs over 4 N d b bytes: what cancels is d. It is N that stays. Or are the FLOPs "
+     "of one head divided by the bytes of 32?",
      _with(flop_per_byte=(128, _HOLDS))),
     ("the intensity is per element",
      "an element of bf16 is 2 bytes: FLOP per byte is half of FLOP per element.",

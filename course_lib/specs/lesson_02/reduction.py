@@ -19,8 +19,8 @@ def _reduction(n: int, d: int) -> Pair:
 
 _REDUCTION_MISTAKES = Mistake.table(
     ("N > 2d",
-     "the crossover of 2 d is printed in public lessons. It comes from 4 N^2 on one side and 8 N "
-     "d on the other: elements against bytes. Put the bytes per element on both sides.",
+     "the crossover of 2 d is printed in public lessons. Either the bytes per element are left "
+     "out on one side, or the ratio of the two widths is upside down: solve 16 N^2 = 8 N d for N.",
      lambda n, d: (2 * n / d + 1, 2 * d)),
     ("N > 2d, and the linear term is forgotten",
      "the crossover compares elements with bytes, and the factor leaves out that naive reads Q, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import permutations
 from typing import Any
@@ -252,7 +253,8 @@ _REGIME_MISTAKES = table(
      _by_seconds(lambda f, b, launches, on: _seconds(f, b, 1, on))),
     ("the gpu makes no difference",
      "every call is answered with the H100's figures: take them from gpu, in each call anew.",
-     _by_seconds(lambda f, b, launches, on: _seconds(f, b, launches, _H100))),
+     *(_by_seconds(lambda f, b, launches, on, told=told: _seconds(f, b, launches, told))
+       for told in (replace(_H100, tflops_half=x) for x in (989, 989.4, 989.5, 990, 1000)))),
     ("the gpu makes no difference",
      "every call is answered with the A100's figures: take them from gpu, in each call anew.",
      _by_seconds(lambda f, b, launches, on: _seconds(f, b, launches, gpu("A100")))),

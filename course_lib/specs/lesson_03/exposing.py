@@ -59,7 +59,7 @@ def _legal(result: Any) -> tuple[Piles, Piles] | Finding:
         values = [np.asarray(v, dtype=np.float64) for v in values]
     except (TypeError, ValueError):
         return Finding("legal inputs", "piles and values are lists of arrays of numbers.")
-    if not 2 <= len(piles) <= 8 or len(values) != len(piles):
+    if not 3 <= len(piles) <= 8 or len(values) != len(piles):
         says = "give 3 to 8 piles, and one array of values for each; there are"
         return Finding("legal inputs", f"{says} {len(piles)} piles and {len(values)} values.")
     for j, (s, v) in enumerate(zip(piles, values, strict=True)):

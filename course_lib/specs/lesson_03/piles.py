@@ -28,6 +28,7 @@ from course_lib.judging.misconceptions import (
     NO_MAXIMUM_SLIPS,
     NOT_THE_MAXIMUM,
     NOT_THE_MAXIMUM_SLIPS,
+    ONLY_RISES,
     SAYS,
     STARTS_LOW,
     STARTS_LOW_SLIPS,
@@ -99,6 +100,11 @@ STREAM_MISTAKES = table(
      "m starts at a large negative number. Where all scores lie below it, every exponential "
      "vanishes. Start at -inf.",
      *STARTS_LOW_SLIPS),
+    (ONLY_RISES, SAYS[ONLY_RISES].replace("tile", "pile"), "only_rises"),
+    ("a maximum of 0 counts as none",
+     "where the maximum so far is exactly 0, all that came before is lost. `if m` is False for 0 "
+     "as well as for None: start at -inf, and ask for nothing.",
+     "zero_is_none"),
     ("m forgets the earlier piles",
      "m_new is the maximum of the newest pile only. When the scores fall, alpha becomes very large "
      "and overflows: m_new = max(m, maximum of the pile).",
@@ -128,8 +134,9 @@ STREAM_MISTAKES = table(
      "l_sum adds up all piles, but O is overwritten in each: o = alpha * o + p @ v.",
      "forget_o"),
     ("a pile without keys gives NaN",
-     "in a fully masked pile every score is -inf, and -inf - (-inf) is NaN. As long as no key was "
-     "seen, subtract 0 instead of m_new.",
+     "in a fully masked pile every score is -inf. As long as no key was seen, so is m_new, and "
+     "-inf - (-inf) is NaN: subtract 0 instead. Or pass such a pile over and go on to the next "
+     "(continue): where the walk ends with it, 0 / 0 is left.",
      "no_guard"),
     ("divided after every pile",
      "O is divided by l_sum inside the loop: it is an average then, and l_sum still a sum. Divide "

@@ -5,8 +5,7 @@ Longer than 400 lines because two exercises share their piles and most of their 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -14,11 +13,11 @@ import numpy as np
 from numpy.random import Generator
 
 from course_lib.attention.online_softmax import finite_max
-from course_lib.attention.slips import MOST_SCORES, SLIPS
+from course_lib.attention.slips import LOW_NUMBERS, SLIPS
 from course_lib.judging.cases import FALL, FAR_BELOW, FARTHEST, FARTHEST_NAME, MANY
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
-from course_lib.judging.judges import Judge, within
+from course_lib.judging.judges import Judge, tells_what_is_cut_off, within
 from course_lib.judging.misconceptions import (
     ALPHA_IS_1,
     BASES,
@@ -98,40 +97,17 @@ def _looped(
     return float(m), float(l_sum), o / np.float64(l_sum)
 
 
-# differences from the maximum that somebody takes for all below, and whether alpha's is one
-_LEAST = [(-x, too) for x in (*MOST_SCORES, 15.0, 25.0, 40.0, 100.0) for too in (False, True)]
-
-
-def _tells_what_is_cut_off(judge: Judge) -> Judge:
-    """Return a judge that tells a loop in which no difference is below some number.
-
-    What that adds is too little for a known mistake, which has to show in three digits.
-    """
-
-    def judged(case: Case, observed: Observed, expected: Any) -> Finding | None:
-        finding = judge(case, observed, expected)
-        if finding is None or finding.property != "the values":
-            return finding
-        piles, *rest = case.args
-        values = rest[0] if rest else _no_values(piles)
-        for least, in_alpha in _LEAST:
-            lowest = least if in_alpha else -np.inf
-            m, l_sum, o = _looped(
-                piles,
-                values,
-                alpha=lambda m, base, *_, lowest=lowest: np.exp(max(m - base, lowest)),
-                weights=lambda s, base, _, least=least: np.exp(np.maximum(s - base, least)),
-            )
-            if judge(case, observed, o if rest else (m, l_sum)) is None:
-                says = (
-                    f"{finding.says} It is what comes out if a score {-least:g} and more below the "
-                    f"maximum counts as one {-least:g} below. exp makes small numbers by itself: "
-                    "cut no difference off."
-                )
-                return replace(finding, property="cuts no difference off", says=says)
-        return finding
-
-    return judged
+def _cut_off(case: Case, least: float) -> Iterator[Any]:
+    """Yield what comes of a loop in which no difference is below a number, alpha's or not."""
+    piles, *rest = case.args
+    for lowest in (-np.inf, least):
+        m, l_sum, o = _looped(
+            piles,
+            rest[0] if rest else _no_values(piles),
+            alpha=lambda m, base, *_, lowest=lowest: np.exp(max(m - base, lowest)),
+            weights=lambda s, base, _: np.exp(np.maximum(s - base, least)),
+        )
+        yield o if rest else (m, l_sum)
 
 
 # of loops that are written in other ways: how to make them with `_looped`
@@ -331,6 +307,9 @@ _DENOMINATOR_MISTAKES = Mistake.table(
      _other_sum(lambda piles, m: np.inf)),
     *((name, says, partial(_with_right_m, slip=slip))
       for name, says, slip in STREAM_MISTAKES if name == NOT_THE_MAXIMUM),
+    *((name, f"m is right, and l_sum is not measured against it: {says[0].lower()}{says[1:]}",
+       lambda piles, slip=slip: (_denominator(piles)[0], _denominator_walk(piles, slip)[1]))
+      for name, says, slip in STREAM_MISTAKES if name == NOT_THE_MAXIMUM),
     ("the minimum is taken",
      "every exponential would be 1 or more, and overflow: take the maximum.", _smallest),
     ("the mean of a pile, not its sum",
@@ -360,7 +339,7 @@ STREAM_DENOMINATOR = Exercise.of(
     "3.2",
     cases=_denominator_cases,
     truth=_denominator,
-    judge=_pile_by_pile(_tells_what_is_cut_off(_judge_denominator)),
+    judge=_pile_by_pile(tells_what_is_cut_off(_judge_denominator, _cut_off)),
     run=_run_piles,
     without_torch=True,
     mistakes=_DENOMINATOR_MISTAKES,
@@ -369,6 +348,17 @@ STREAM_DENOMINATOR = Exercise.of(
 
 def _filled(piles: Piles, values: Piles, fill: float) -> np.ndarray:
     return together([np.where(np.isneginf(s), fill, s) for s in piles], values)
+
+
+# beyond them nobody tells masked scores from a maximum that starts there
+_TOLD_APART = [low for _, low in LOW_NUMBERS if low < 1e12]
+
+
+def _masked_below(piles: Piles, values: Piles, low: float) -> np.ndarray:
+    """Return the average of what is above -low."""
+    seen = [np.where(s > -low, s, -np.inf) for s in piles]
+    none = np.isneginf(np.concatenate(seen)).all()
+    return np.full_like(values[0][0], np.nan) if none else together(seen, values)
 
 
 def _zero_after_no_keys(piles: Piles, values: Piles) -> np.ndarray:
@@ -449,6 +439,11 @@ def _average_cases(rng: Generator) -> list[Case]:
         # last: to tell a mistake from others on thousands of piles takes long
         Case(_SINGLE_NAME, (_SINGLE, np.split(rng.uniform(10, 90, (2 * MANY, 3)), 2 * MANY))),
         *[Case(name, _many(rng, *how), counted=True) for name, how in _MANY.items()],
+        # who takes what is below such a number for masked leaves out one of the two
+        *[
+            Case(f"scores near {-low:g}", ([np.array([0.5, -0.5]) - low], [np.eye(2)]))
+            for low in _TOLD_APART
+        ],
     ]
 
 
@@ -463,8 +458,12 @@ _AVERAGE_MISTAKES = Mistake.table(
      _ended_at_no_keys),
     ("a pile without keys gives NaN",
      "the first pile may have no key, and so may the second: as long as no key was seen, subtract "
-     "0 instead of m_new.",
+     "0 instead of m_new, and go on.",
      _guarded_at_the_first),
+    ("a low score counts as masked",
+     "scores below some number are taken for masked. Only -inf is: where all scores are low, the "
+     "largest of them has the largest weight.",
+     *(partial(_masked_below, low=low) for low in _TOLD_APART)),
     *((name, says, partial(averaging, slip))
       for averaging in (_averaging, _BACKWARDS, _averaging_key_by_key, _UNGUARDED)
       for name, says, slip in STREAM_MISTAKES
@@ -510,7 +509,7 @@ STREAM_AVERAGE = Exercise.of(
     "3.3",
     cases=_average_cases,
     truth=together,
-    judge=_pile_by_pile(_tells_what_is_cut_off(_judge_average)),
+    judge=_pile_by_pile(tells_what_is_cut_off(_judge_average, _cut_off)),
     run=_run_piles,
     without_torch=True,
     mistakes=_AVERAGE_MISTAKES,

@@ -161,7 +161,7 @@ _RULES = table(
      "compare these with <= where you count so, not with <.",
      _by_corners(lambda q0, q1, k0, k1: q1 + 1 < k0, lambda q0, q1, k0, k1: q0 > k1),
      _by_corners(lambda q0, q1, k0, k1: q1 + 1 < k0)),
-    ("a tile that ends at the first query's own key is full",
+    ("a tile that ends at the first query's own key counts as partial",
      "the last key is col_stop - 1, and a query sees its own key: where the first query stands at "
      "col_stop - 1 it sees the whole tile, and so do all after it.",
      _by_corners(full=lambda q0, q1, k0, k1: q0 > k1)),

@@ -24,9 +24,11 @@ from course_lib.judging.misconceptions import (
     BASES,
     BOUNDED,
     CLIPPED,
+    LATE,
     LEFT_OUT,
     MOST_BELOW,
     NOT_THE_MAXIMUM,
+    ONLY_RISES,
     SAYS,
     SMALL_RISE,
     STALE,
@@ -259,6 +261,15 @@ def _desk_not_cleared(q: Any, k: Any, v: Any, block_q: int, block_k: int) -> np.
     return np.concatenate(out)
 
 
+def _paired(q: Any, k: Any, v: Any, block_q: int, block_k: int) -> np.ndarray:
+    """Return what Q tiles make of one tile of keys each; who finds none stays 0."""
+    out = np.zeros((len(q), v.shape[1]))
+    for i, (k_tile, v_tile) in enumerate(_tiles_of_keys(k, v, block_k)):
+        if len(rows := q[i * block_q : (i + 1) * block_q]):
+            out[i * block_q :][: len(rows)] = attention_float64(rows, k_tile, v_tile)[0]
+    return out
+
+
 def only_rows(attend: Callable[..., np.ndarray]) -> tuple[tuple[str, str, Any], ...]:
     """Return the mistakes that leave rows without an answer, 0 or NaN, of a right function."""
 
@@ -296,7 +307,7 @@ OF_THE_LOOP = frozenset({
     "the past is thrown away",
     "each tile is normalised on its own", "not divided by the sum",
     "the new tile is rescaled as well", "rescaled twice", BASES, BOUNDED, LEFT_OUT, SMALL_RISE,
-    MOST_BELOW, STALE,
+    MOST_BELOW, STALE, ONLY_RISES,
     "the scale is missing", "scaled twice", "the root of head_dim is cut to a whole number",
     "the scale is upside down", "a hidden score is not -inf", "K is read in place of V",
     "K is reshaped, not transposed",
@@ -306,7 +317,7 @@ _NO_MASK_NO_STRIDES = OF_THE_LOOP | {
     "the mask comes after the maximum", "the last tile is dropped", "only square tiles",
     "only the first tile of keys counts", "every step reads the first tile of K, or of V",
     "scaled by a length, not by head_dim", "the loop ends at n_q", "one length for Q and K",
-    UNSCALED_MAXIMUM,
+    UNSCALED_MAXIMUM, LATE,
 }  # fmt: skip
 _STREAMED = attention_mistakes(without_masks=_NO_MASK_NO_STRIDES)
 STREAM_MISTAKES = tuple(sorted(_STREAMED, key=lambda one: one.name not in _EXTREME))
@@ -354,6 +365,11 @@ _ONE_SUM, _ALL_FOR_ANY = Mistake.table(
      Model(Misreading(loop=SLIPS["neither_unless_all_rise"]))),
 )  # fmt: skip
 _LOOP_MISTAKES = Mistake.table(
+    ("a Q tile meets one tile of keys only",
+     "each tile of queries meets the tile of keys with its own number, as zip pairs them, and the "
+     "others never: a query needs all keys, so loop over the tiles of keys within that over the "
+     "tiles of queries.",
+     _paired),
     ("m, l and O are carried over to the next Q tile",
      "set m, l_sum and o anew inside the loop over Q tiles: other queries, other sums.",
      _desk_not_cleared),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -234,6 +235,19 @@ def _window_walk(
     return model
 
 
+def _notes_kept(q: Any, k: Any, v: Any, window: int, of_all: bool, **_tiles: int) -> np.ndarray:
+    """Return what becomes of notes that begin anew with a key head, or (``of_all``) never."""
+    shared = len(q) // len(k)
+    group = len(q) if of_all else shared
+    o, lse = window_truth(q, np.repeat(k, shared, axis=0), np.repeat(v, shared, axis=0), window)
+    out = np.empty_like(o)
+    for head in range(len(q)):
+        kept = slice(head - head % group, head + 1)
+        p = np.exp(lse[kept] - lse[kept].max(axis=0))
+        out[head] = (p[..., None] * o[kept]).sum(axis=0) / p.sum(axis=0)[:, None]
+    return out
+
+
 # rows without a key: who takes care of them
 _GUARDS: tuple[dict[str, Any], ...] = (
     {"guarded": True, "l_guarded": True},
@@ -269,6 +283,10 @@ _WINDOW_MISTAKES = Mistake.table(
     ("the group is taken for the number of key heads",
      "a group has H / H_kv query heads: divide by that, not by H_kv.",
      _window_model(share=lambda head, heads, kv_heads: head // kv_heads % kv_heads)),
+    ("notes outlive their head",
+     "m, l_sum and o go on where another query head left them: each query head has notes of its "
+     "own, and begins at -inf, 0 and 0, whether or not it shares K and V.",
+     partial(_notes_kept, of_all=False), partial(_notes_kept, of_all=True)),
     ("the causal mask is missing",
      "the window hides keys that are too old; no key after the query's own may be seen either.",
      _window_model(future=lambda window: 1 << 20)),

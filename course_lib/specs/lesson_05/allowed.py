@@ -231,6 +231,11 @@ _MISTAKES = Mistake.table(
     ("masked means score zero",
      "The places past the end of a row entered the maximum with score 0. Load them as -inf.",
      partial(_other, top=lambda kept, x: in_block(kept, 0.0).max(axis=1))),
+    ("empty places hold the limit",
+     "The places past the end of a row entered the maximum with the limit, which is allowed. Load "
+     "them as -inf.",
+     lambda x, *, limit, **_: _other(
+         x, limit=limit, top=lambda kept, x: in_block(kept, limit).max(axis=1))),
     ("a very negative maximum is replaced",
      "The maximum is never below some number, 0 or another, but the scores of a row can be.",
      partial(_other, top=lambda kept, x: np.maximum(kept.max(axis=1), 0))),

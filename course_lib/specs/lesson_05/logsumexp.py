@@ -25,6 +25,7 @@ from course_lib.judging.misconceptions import (
     NO_MAXIMUM_SLIPS,
     NOT_THE_MAXIMUM,
     NOT_THE_MAXIMUM_SLIPS,
+    ONLY_RISES,
     SAYS,
     STARTS_LOW,
     STARTS_LOW_SLIPS,
@@ -136,9 +137,9 @@ def _one_more(x: Any, *, block: int = 64) -> np.ndarray:
     return m + np.log1p(np.exp(_logsumexp(x) - m))
 
 
-def _mean_of_blocks(x: Any, *, block: int = 64) -> np.ndarray:
+def _mean_of_blocks(x: Any, *, block: int = 64, of: Any = np.mean) -> np.ndarray:
     starts = range(0, x.shape[1], block)
-    return np.mean([_logsumexp(x[:, start : start + block]) for start in starts], axis=0)
+    return np.asarray(of([_logsumexp(x[:, start : start + block]) for start in starts], axis=0))
 
 
 def _first_block_again(x: Any, *, block: int = 64) -> np.ndarray:
@@ -293,6 +294,12 @@ _MISTAKES = Mistake.table(
      "Each block has a log-sum-exp of its own, and their mean is no log-sum-exp: keep m and "
      "l_sum running.",
      _mean_of_blocks),
+    ("the blocks' answers are added",
+     "Each block has a log-sum-exp of its own, and their sum is no log-sum-exp: keep m and "
+     "l_sum running.",
+     partial(_mean_of_blocks, of=np.sum)),
+    (ONLY_RISES, SAYS[ONLY_RISES].replace("tile", "block").replace("l and o", "l_sum"),
+     *_long("only_rises")),
     ("every step reads the first block",
      "The columns do not move with the loop: cols = start + tl.arange(0, BLOCK).",
      _first_block_again),

@@ -96,8 +96,8 @@ _MISTAKES = Mistake.table(
     ("only the first part counts", "Each program's part has a place of its own: add them all up.",
      lambda x, *, block: _parts(x, block)[:1]),
     ("only so many parts are added up",
-     "There are as many parts as programs, and their number grows with x: what adds them up stops "
-     "at a fixed number.",
+     "From some block on, nothing of x is in the sum. The number of blocks grows with x: is the "
+     "number of programs bounded, or the number of parts that are added up?",
      *(partial(_first_parts, 1 << power) for power in range(4, 13))),
     ("the short last part is left out", "n / block programs, rounded up, reach the last numbers.",
      lambda x, *, block: as_float64(x)[: x.numel() // block * block].sum(keepdims=True)),

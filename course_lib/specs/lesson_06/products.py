@@ -302,6 +302,18 @@ def _moved_wrongly(a: Any, b: Any, *, block_k: int, of_a: bool, of_b: bool, **_:
     return total
 
 
+def _in_half_each_step(a: Any, b: Any, *, block_k: int, **_: int) -> Any:
+    """Return a product whose accumulator is rounded to the type of the inputs, if that is half.
+
+    It adds up in float32, as a kernel does: what lies half-way is rounded to the same side.
+    """
+    total = a.float().new_zeros(len(a), b.shape[1])
+    for start in range(0, len(b), block_k):
+        step = a[:, start : start + block_k].float() @ b[start : start + block_k].float()
+        total = (total + step).to(a.dtype).float()
+    return total
+
+
 def _first_tiles(a: Any, b: Any, *, axis: int, **sizes: int) -> np.ndarray:
     """Return the product with nothing stored but the first rows (``axis`` 0), or columns."""
     product = _product(a, b)
@@ -361,6 +373,10 @@ _PRODUCT_MISTAKES = Mistake.table(
       for still, reads in (("a", (_again_and_again, _all_of_k)),
                            ("b", (_all_of_k, _again_and_again)))),
     *_stride_mistakes(_product),
+    ("the accumulator is kept in half precision",
+     "It is rounded to the inputs' half precision in every step: keep it in float32, as long as "
+     "the loop runs.",
+     _in_half_each_step),
     ("every program works on the first columns",
      "The columns do not depend on tl.program_id(1), so that nothing is stored in the others.",
      partial(_first_tiles, axis=1)),

@@ -280,6 +280,14 @@ def _first_rows(x: Any, *, block_rows: int, **how: Any) -> tuple[np.ndarray, np.
     return out, top
 
 
+def _stored_in_a_square(x: Any, **how: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return what there is if columns are stored up to n_rows, and rows up to n_cols."""
+    out, top = _turned(x, **how)
+    n_cols, n_rows = out.shape
+    out[n_rows:], out[:, n_cols:] = -np.inf, -np.inf
+    return out, top
+
+
 _MISTAKES = Mistake.table(
     ("the maximum is taken before the cast",
      "top is larger or smaller than what is stored in out. Take the maximum of `kept`, once it has "
@@ -331,6 +339,10 @@ _MISTAKES = Mistake.table(
     *((name, says, partial(_turned, fold=fold)) for name, says, fold in _WRONG_MAXIMA),
     ("every program works on the first rows", "The rows do not depend on the program: `rows` does.",
      _first_rows),
+    ("rows and columns are exchanged in the limits of the store",
+     "The mask of the store lets columns through up to n_rows, and rows up to n_cols. x's rows end "
+     "at n_rows whichever way they lie: turn the mask of the load with the tile.",
+     _stored_in_a_square),
     ("nothing is hidden",
      "The tile goes into out as it was loaded: tl.where is to hide what a row does not see.",
      partial(_turned, sees=lambda i, j: j >= 0)),
