@@ -1,4 +1,7 @@
-"""Exercise 12.2: K and V in one byte a number, a scale for each token and head, and the error."""
+"""Exercise 12.2: K and V in one byte a number, a scale for each token and head, and the error.
+
+Longer than 400 lines because its mistakes are one table.
+"""
 
 from __future__ import annotations
 
