@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,10 +117,15 @@ def _reshaped(k: np.ndarray, block_k: int) -> np.ndarray:
     return np.concatenate([tile.reshape(tile.shape[::-1]).T for tile in tiles])
 
 
+def _scaled_by(length: Callable[[_Tile], int], at: _Tile) -> np.ndarray:
+    weights: np.ndarray = np.exp(at.s * np.sqrt(at.d / length(at)) - at.lse)
+    return weights
+
+
 _MISTAKES = Mistake.table(
     ("scaled by a length, not by head_dim",
      "The scores are divided by the root of n_q, n_k or a side of the tile: it is the root of d.",
-     *(_made_by(lambda at, n=n: np.exp(at.s * np.sqrt(at.d / n(at)) - at.lse))
+     *(_made_by(partial(_scaled_by, n))
        for n in (lambda at: len(at.all_s), lambda at: at.all_s.shape[1],
                  lambda at: len(at.s), lambda at: at.s.shape[1]))),
     ("lse is scaled as well",

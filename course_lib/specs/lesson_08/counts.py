@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from numpy.random import Generator
@@ -73,6 +74,13 @@ def _miscount(counts: Callable[[_Tiles], tuple[float, float]]) -> Callable[..., 
     return model
 
 
+def _rounded_down(at: _Tiles, *, least: int, whole: bool) -> tuple[float, float]:
+    """Return the counts of whole tiles of keys alone; ``whole``: in the masked ones as well."""
+    ends = [max(least, n // at.block_k) for n in at.ends]
+    inside = sum((n + 1 - at.block_q) // at.block_k for n in at.ends)
+    return sum(ends), sum(ends) - inside if whole else at.masked
+
+
 _MISTAKES = Mistake.table(
     ("causal saves half",
      "half of the tiles would be right if tiles were single scores. Those on the diagonal are "
@@ -93,10 +101,8 @@ _MISTAKES = Mistake.table(
     ("the last keys of a tile of queries are in no tile",
      "a tile of queries may end in the middle of a tile of keys, and its last rows see some of it: "
      "round up.",
-     *(_miscount(lambda at, least=least, whole=whole: (
-         sum(max(least, n // at.block_k) for n in at.ends),
-         sum(max(least, n // at.block_k) - (n + 1 - at.block_q) // at.block_k for n in at.ends)
-         if whole else at.masked)) for least in (0, 1) for whole in (True, False))),
+     *(_miscount(partial(_rounded_down, least=least, whole=whole))
+       for least in (0, 1) for whole in (True, False))),
     ("the last row decides what is whole",
      "a tile needs no mask if every row sees all of it, the first one, too: that row sees first + "
      "1 keys.",

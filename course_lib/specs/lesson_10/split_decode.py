@@ -236,6 +236,10 @@ def _softmax(lse: Array) -> Array:
     return np.exp(lse - _total(lse))
 
 
+def _over_axis(lse: Array, *, axis: int) -> Array:
+    return softmax(lse.swapaxes(axis, -1)).swapaxes(axis, -1)
+
+
 def _total_in_base_2(lse: Array) -> Array:
     return np.asarray(np.log2(_powers_of_2(lse).sum(axis=0)) + _max(lse))
 
@@ -331,8 +335,7 @@ _MERGES = table(
     ("the softmax runs over the heads",
      "the weights of the parts add up to 1 over the splits, for each head: dim 0 of (splits, B, "
      "H).",
-     *(Slip(weights=lambda lse, axis=axis: softmax(lse.swapaxes(axis, -1)).swapaxes(axis, -1))
-       for axis in (2, 1))),
+     *(Slip(weights=partial(_over_axis, axis=axis)) for axis in (2, 1))),
     ("the lse of the parts is not merged",
      "lse is that of all keys: the logarithm of the sum of exp(lse_i).",
      *(Slip(weights=_softmax, total=total)
