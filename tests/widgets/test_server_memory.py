@@ -225,7 +225,9 @@ def test_a_request_is_a_lane_and_the_clock_is_the_same_in_all_panels(mount, widt
     few = [run["out"] if run["out"] <= 6 else 0 for run in runs]
     assert thrown == few, "where they were many they clumped: a count"
     says = page.locator(".fac-stage text", has_text="thrown out").all_text_contents()
-    assert [int(re.search(r"\d+", text)[0]) for text in says] == [run["out"] for run in runs if run["out"] > 6]
+    assert [int(re.search(r"\d+", text)[0]) for text in says] == [
+        run["out"] for run in runs if run["out"] > 6
+    ]
 
 
 @pytest.mark.browser

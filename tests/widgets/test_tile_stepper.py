@@ -335,7 +335,7 @@ def test_the_old_stack_shrinks_by_alpha_and_the_new_part_is_what_lies_on_the_des
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 def test_the_bars_of_p_stack_into_l(mount, width):
-    """p was drawn three times as tall as in ℓ, where that they are equal is the lesson: one scale."""
+    """p was three times as tall as in ℓ, where that they are equal is the lesson: one scale."""
     stepper = TileStepper()
     page = mount(at(stepper, 12), width=width, reduced=True)
     box = "ns => ns.map((n) => (({ y, height }) => [y, height])(n.getBBox()))"
@@ -345,8 +345,8 @@ def test_the_bars_of_p_stack_into_l(mount, width):
     assert len(parts) == stop - first
     assert page.locator(".fac-stage text", has_text="as in ℓ").count() == 0
     assert [tall for _, tall in parts] == pytest.approx([tall for _, tall in bars], abs=0.01)
-    says = page.locator(".fac-stage text", has_text="exp(−").bounding_box()  # what is too low to read
-    assert any("0.272" in text for text in page.locator(".fac-stage text").all_text_contents())
+    says = page.locator(".fac-stage text", has_text="exp(−").bounding_box()
+    assert any("= 0.272" in text for text in page.locator(".fac-stage text").all_text_contents())
     link = page.locator(".fac-step-link").bounding_box()
     apart = says["y"] > link["y"] + link["height"] or says["y"] + says["height"] < link["y"]
     assert apart, "what leads to the weights stays off their words"
@@ -368,7 +368,7 @@ def test_the_line_that_runs_stands_once_and_its_numbers_beside_next(mount, width
     """The line stood above the buttons and again, marked, in the code right below them."""
     page = mount(by_hand(), width=width, reduced=True)
     words, button = page.locator(".fac-step-words"), page.get_by_role("button", name="Next")
-    names = "_ _ s m α p ℓ O".split()
+    names = "__smαpℓO"
     for step in range(2, 8):
         page.evaluate(f"facModel.set('step', {step})")
         assert f"Tile 1 of 2: {names[step]} = " in words.text_content()
@@ -382,7 +382,7 @@ def test_the_line_that_runs_stands_once_and_its_numbers_beside_next(mount, width
 
 @pytest.mark.browser
 def test_on_a_phone_what_is_kept_stays_in_its_box_and_order_is_no_mistake(mount):
-    """`sum of p · V` ran out of the box; α had three digits in ℓ, four in O; Order was in a row of mistakes."""
+    """`sum of p · V` ran out of it; α had three digits in ℓ, four in O; Order stood among them."""
     page = mount(at(by_hand(), 11), width=480, reduced=True)
     band = page.locator(".fac-step-kept").bounding_box()
     for text in page.locator(".fac-stage text", has_text="sum of p · V").all():
