@@ -178,7 +178,7 @@ class Comparison:
         sums = {name: sum(_parts(size).values()) for name, size in self.sizes.items()}
         parts, share = _parts(self.sizes[option]), bar_width(sums[option], sums.values())
         words = said(sums[option], self.unit) + _told(parts)
-        return _bar(share, _TRUTH if happened else _LINE, words, _REASON, parts)
+        return _bar(f"{share:.1f}%", _TRUTH if happened else _LINE, words, _REASON, parts)
 
     def _to_scale(self) -> str:
         """Return guess and truth, and what is 1 × of a factor, as bars of an even scale.
@@ -191,17 +191,23 @@ class Comparison:
             rows.append((1, _LINE, self.one))
         known = {} if self.options else self.sizes
         parts = {name: size for name, size in known.items() if not isinstance(size, Mapping)}
-        values = [value for value, *_ in rows]
+        most = max(value for value, *_ in rows)
+        words = [f"{said(value, self.unit)}, {name}" for value, _, name in rows]
+        long = [len(text) for text, row in zip(words, rows, strict=True) if row[0] > most / 2]
+        room = 0.55 * max(long) + 0.5  # em: the longest bar and its words take the whole width
         bars = "".join(
             _bar(
-                bar_width(value, values),
+                f"calc({100 * value / most:.1f}% - {room * value / most:.2f}em)",
                 colour,
-                f"{said(value, self.unit)}, {name}" + _told(parts) * (name == "true"),
+                text,
                 parts=parts if name == "true" else {},
             )
-            for value, colour, name in sorted(rows, key=lambda row: row[0])
+            for text, (value, colour, name) in sorted(
+                zip(words, rows, strict=True), key=lambda pair: pair[1][0]
+            )
         )
-        return f'<div style="margin:4px 23px 0"><small>On an even scale:</small>{bars}</div>'
+        told = f"<small>{said(answer, self.unit)}{_told(parts)}</small>" * (len(parts) > 1)
+        return f'<div style="margin:4px 23px 0"><small>On an even scale:</small>{bars}{told}</div>'
 
     def _verdict(self) -> str:
         """Return how the guess, or the first and the last one, did: "4 times too low."."""
@@ -296,10 +302,10 @@ def _swatch(name: str) -> str:
 
 
 def _bar(
-    share: float, colour: str, words: str, place: str = "", parts: Mapping[str, float] = _NOTHING
+    wide: str, colour: str, words: str, place: str = "", parts: Mapping[str, float] = _NOTHING
 ) -> str:
-    """Return a bar of ``share`` percent, cut where its parts end, and words behind it."""
-    bar = f"flex:none;height:10px;width:{share:.1f}%;min-width:2px;background:{colour}"
+    """Return a bar as ``wide`` as said, cut where its parts end, and words behind it."""
+    bar = f"flex:none;height:10px;width:{wide};min-width:2px;background:{colour}"
     if len(parts) > 1:
         at, cuts = 0.0, []
         for size in list(parts.values())[:-1]:
@@ -309,7 +315,7 @@ def _bar(
         if stripes := _stripes(parts):
             layers, bar = [*layers, stripes], f"{bar};outline:1px solid"  # yellow is pale on white
         bar += f";background-image:{','.join(layers)}"
-    fold = "flex-wrap:wrap;row-gap:0;" * (len(parts) > 1)  # on a phone the parts' names go below
+    fold = "flex-wrap:wrap;row-gap:0;" * ("<" in words)  # on a phone the parts' names go below
     look = f"{place};display:flex;{fold}align-items:center;column-gap:8px".removeprefix(";")
     return f'<span style="{look}"><i style="{bar}"></i><span>{words}</span></span>'
 

@@ -135,7 +135,7 @@ def test_all_widgets_share_a_notebook(browser, tmp_path, own_store, app):
             page.keyboard.press(key)
         stepper = page.locator(".fac").last
         assert "Tile 2 of 2" in stepper.inner_text()
-        assert "O = O + p" in stepper.locator(".fac-step-runs").inner_text()
+        assert "O = O + p" in stepper.locator("[aria-current=step]").inner_text()
         count = "() => window.jupyterapp.shell.currentWidget.content.widgets.length"
         assert page.evaluate(count) == 1 + len(cells)
 

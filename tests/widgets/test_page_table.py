@@ -201,7 +201,8 @@ def test_requests_grow_fork_and_end_by_a_press_in_the_picture(mount, check_page)
     press(page, "press: a token more for C; drag: more of them")
     title = page.inner_text(".fac-finding")
     assert title == "C shared page 0 with A. To write, it got a copy: page 4"
-    assert "0→4" in page.locator(".fac-stage").text_content(), "what changed in C's table"
+    assert page.locator(".fac-pages-was").text_content() == "page 0 until now", "C's table"
+    assert page.locator(".fac-pages-changed").get_attribute("data-page") == "4"
     assert page.locator(".fac-pages-copy").count() == 1
     press(page, "choose A")
     press(page, "end A")
@@ -480,11 +481,12 @@ def test_a_copy_is_the_change_of_one_place_of_one_table(mount, width):
     changed = page.locator(".fac-pages-changed")
     assert changed.count() == 1
     assert changed.get_attribute("data-page") == "5"
-    assert "4→5" in page.locator(".fac-stage text").all_text_contents()
-    says = page.locator(".fac-stage text", has_text="4→5").bounding_box()
-    cell = changed.bounding_box()
-    assert says["x"] - cell["x"] >= 6, "its ring is 4 px; the words filled the cell"
-    assert cell["x"] + cell["width"] - says["x"] - says["width"] >= 6
+    old, new = page.locator(".fac-pages-was").bounding_box(), changed.bounding_box()
+    assert page.locator(".fac-pages-struck").count() == 1, "what the table said before"
+    assert 0 < new["x"] - old["x"] - old["width"] < 10
+    assert new["y"] == pytest.approx(old["y"], abs=3), "both in the row"
+    words = [text for text in page.locator(".fac-stage text").all() if text.text_content() == "4"]
+    assert any(0 < text.bounding_box()["x"] - old["x"] < old["width"] for text in words)
 
 
 @pytest.mark.browser
@@ -506,11 +508,11 @@ def test_the_newest_token_is_pointed_at_and_not_ringed_beside_the_ring_of_a_copy
     wrote = frame_of(page)["wrote"]
     box = "n => (b => [b.x, b.width, b.y, b.height])(n.getBBox())"
     x, w, y, h = page.locator(".fac-pages-tip").evaluate(box)
-    left, _, top, tall = page.locator(f'.fac-pages-slots[data-page="{wrote[1]}"]').evaluate(box)
+    left, _, top, _ = page.locator(f'.fac-pages-slots[data-page="{wrote[1]}"]').evaluate(box)
     cell = page.locator(".fac-pages-copies").first.evaluate(box)[1] - 3
     assert x + w / 2 == pytest.approx(left + (wrote[2] + 0.5) * cell, abs=1)
-    assert y < top
-    assert y + h < top + 0.4 * tall, "the colour of its owner is to be seen"
+    assert y + h <= top, "the colour of its owner, and the head of the copy's arrow, are to be seen"
+    assert page.locator(".fac-pages-way").count() == 1, "the line from the table to its pages"
 
 
 @pytest.mark.browser

@@ -167,8 +167,11 @@ def test_below_the_line_guess_and_truth_are_bars_of_an_even_scale_and_nothing_ab
     p.answer = 8
     page = p.comparison(33, "Because.")._repr_html_()
     line, bars = page.split("On an even scale:")
-    widths = re.findall(r"width:([\d.]+)%;min-width", bars)
-    assert [float(width) for width in widths] == pytest.approx([70 / 33, 70 * 8 / 33, 70], abs=0.06)
+    widths = re.findall(r"width:calc\(([\d.]+)% - ([\d.]+)em\);min-width", bars)
+    shares = [float(percent) for percent, _ in widths]
+    assert shares == pytest.approx([100 / 33, 800 / 33, 100], abs=0.06), "the width there is"
+    room = [float(em) / share for (_, em), share in zip(widths, shares, strict=True)]
+    assert room == pytest.approx([room[2]] * 3, rel=0.02), "less the words, and one scale"
     assert re.findall(r"</i><span>([^<]+)", bars) == ["1 ×, the same", "8 ×, you", "33 ×, true"]
     assert "The answer: 33 ×" in line
     assert bars.index("33 ×, true") < bars.index("Because.")
@@ -183,7 +186,7 @@ def test_below_the_line_guess_and_truth_are_bars_of_an_even_scale_and_nothing_ab
 
 def words_of(page: str) -> list[str]:
     """Return what stands behind each bar."""
-    behind = re.findall(r"%;min.*?></i>(.*?)</span></span>", page)
+    behind = re.findall(r"[%)];min.*?></i>(.*?)</span></span>", page)
     return [re.sub("<.*?>", "", words) for words in behind]
 
 
@@ -192,7 +195,8 @@ def test_a_bar_is_cut_into_the_parts_that_are_known_and_one_times_is_named():
     p = Predict("1-parts", "How many?", unit="x")
     p.answer = 8
     page = p.comparison(33, "Because.", sizes={"S": 32, "O": 1}, one="the least")._repr_html_()
-    assert words_of(page) == ["1 ×, the least", "8 ×, you", "33 ×, true: S\xa032, O\xa01"]
+    assert words_of(page) == ["1 ×, the least", "8 ×, you", "33 ×, true"], "one pitch"
+    assert "33 ×: S\xa032, O\xa01</small>" in re.sub("<(?!/small).*?>", "", page)
     assert [float(cut) for cut in re.findall(r"transparent ([\d.]+)%", page)] == [97.0]
     lines = Predict("1-cut", "Which?", ["a", "b"], unit="GB")
     lines.answer = "a"
@@ -229,7 +233,9 @@ def test_a_guess_is_planted_on_a_line_of_numbers(mount, check_page):
     assert not flag.is_visible(), "on no number before there is a guess"
     lying, scale = page.locator(".fac-parked").bounding_box(), line.bounding_box()
     first = page.locator(".fac-ticks span").first.bounding_box()
-    assert lying["x"] == pytest.approx(first["x"] + first["width"] / 2, abs=2), "where it begins"
+    assert lying["x"] < first["x"] + first["width"] / 2 - 8, "off the line: on 1 it was a guess"
+    pole = "n => getComputedStyle(n, '::before').content"
+    assert page.locator(".fac-parked").evaluate(pole) == "none"
     assert lying["y"] + lying["height"] < scale["y"] + scale["height"] / 2, "and above the line"
     page.mouse.move(lying["x"] + 9, lying["y"] + 9)
     page.mouse.down()

@@ -335,7 +335,7 @@ def test_the_old_stack_shrinks_by_alpha_and_the_new_part_is_what_lies_on_the_des
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 def test_the_bars_of_p_stack_into_l(mount, width):
-    """p at 161 px a unit beside ℓ at 40 misled; at ℓ's scale p was 12 px: now n times ℓ's, said."""
+    """p was three times as tall as in ℓ, where that they are equal is the lesson: one scale."""
     stepper = TileStepper()
     page = mount(at(stepper, 12), width=width, reduced=True)
     box = "ns => ns.map((n) => (({ y, height }) => [y, height])(n.getBBox()))"
@@ -343,10 +343,13 @@ def test_the_bars_of_p_stack_into_l(mount, width):
     parts = page.locator("[data-fac-part=stepper-notes] .fac-step-next").evaluate_all(box)
     first, stop = stepper.data["tiles"][1]
     assert len(parts) == stop - first
-    lens = int(page.locator(".fac-stage text", has_text="as in ℓ").text_content().split(" × ")[0])
-    assert lens > 1
-    assert [lens * tall for _, tall in parts] == pytest.approx([tall for _, tall in bars], abs=0.01)
-    assert max(tall for _, tall in bars) > 20, "a weight is read, not guessed"
+    assert page.locator(".fac-stage text", has_text="as in ℓ").count() == 0
+    assert [tall for _, tall in parts] == pytest.approx([tall for _, tall in bars], abs=0.01)
+    says = page.locator(".fac-stage text", has_text="exp(−").bounding_box()
+    assert any("= 0.272" in text for text in page.locator(".fac-stage text").all_text_contents())
+    link = page.locator(".fac-step-link").bounding_box()
+    apart = says["y"] > link["y"] + link["height"] or says["y"] + says["height"] < link["y"]
+    assert apart, "what leads to the weights stays off their words"
     old = page.locator("[data-fac-part=stepper-notes] .fac-step-bar").first.evaluate_all(box)
     tops = [old[0][0], *(y for y, _ in parts)]
     heights = [tall for _, tall in parts]
@@ -361,21 +364,37 @@ def test_the_bars_of_p_stack_into_l(mount, width):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_the_line_that_runs_stands_between_the_bars_and_next(mount, width):
-    """On a phone the code is 500 px below the bars that its line draws."""
+def test_the_line_that_runs_stands_once_and_its_numbers_beside_next(mount, width):
+    """The line stood above the buttons and again, marked, in the code right below them."""
     page = mount(by_hand(), width=width, reduced=True)
-    runs, plain = page.locator(".fac-step-runs"), lambda text: " ".join(text.split())
-    for step in range(16):
+    words, button = page.locator(".fac-step-words"), page.get_by_role("button", name="Next")
+    names = "__smαpℓO"
+    for step in range(2, 8):
         page.evaluate(f"facModel.set('step', {step})")
-        line = page.locator("[aria-current=step]").text_content()
-        assert plain(runs.text_content()).replace("; ", "") == plain(line)
-    picture, button = page.locator(".fac-stage"), page.get_by_role("button", name="Next")
-    top, low = picture.bounding_box(), button.bounding_box()
-    assert runs.bounding_box()["y"] >= top["y"] + top["height"]
-    assert low["y"] - runs.bounding_box()["y"] < 70
+        assert f"Tile 1 of 2: {names[step]} = " in words.text_content()
+        line = page.locator("[aria-current=step]").text_content()[:9]
+        assert page.evaluate("document.querySelector('.fac').textContent").count(line) == 1
+    assert button.bounding_box()["y"] - words.bounding_box()["y"] < 70
     page.get_by_role("button", name="O is not rescaled").click()
     page.evaluate("facModel.set('step', 11)")
-    assert "✗ ℓ = α·ℓ, m = m" in runs.text_content()
+    assert "✗ ℓ = α·ℓ, m = m" in page.locator("[aria-current=step]").text_content()
+
+
+@pytest.mark.browser
+def test_on_a_phone_what_is_kept_stays_in_its_box_and_order_is_no_mistake(mount):
+    """`sum of p · V` ran out of it; α had three digits in ℓ, four in O; Order stood among them."""
+    page = mount(at(by_hand(), 11), width=480, reduced=True)
+    band = page.locator(".fac-step-kept").bounding_box()
+    for text in page.locator(".fac-stage text", has_text="sum of p · V").all():
+        box = text.bounding_box()
+        assert box["x"] + box["width"] < band["x"] + band["width"]
+    factors = page.locator("[data-fac-part=stepper-notes] text", has_text="× ").all_text_contents()
+    assert len(factors) == 2
+    assert len(set(factors)) == 1
+    order = page.get_by_label("Order").bounding_box()
+    for button in page.locator(".fac-step-slip-button").all():
+        box = button.bounding_box()
+        assert box["y"] + box["height"] <= order["y"]
 
 
 @pytest.mark.browser

@@ -210,7 +210,7 @@ function render({ model, el }) {
       add("in pages", "text", { class: "fac-t-name", x: left - 4, y: top + 1.2 * fs }, `${get("slots")} slots, pages of ${size}`);
       const pool = inMemory(now, c, name, names, { left, top: first, tall, gap, slot, across, large, lines, narrow }, fs), down = pool.high(pool.rows - 1) + tall, high = down - first + over + 4;
       frame_("pool of pages", left, first - over, high);
-      if (!narrow && !now.copied) drawWay(add, table, pool.own, { left, over, beside, slot: slot * across, fs });
+      if (!narrow) drawWay(add, table, pool.own, { left, over, beside, slot: slot * across, fs });
       y = told("held", left - 4, down + 2.9 * fs, says(c.pages, size, c.empty), ...(shared.length ? [`${shared.length > 1 ? `${shared.length} pages are` : `page ${shared[0]} is`} shared, and counted once`, `${shared.length > 1 ? `${shared.length} pages count` : `page ${shared[0]} counts`} once`] : [`${plural(pages() - c.pages, "page")} free`]));
       const x = beside ? left + room + gutter : left, at = beside ? 0 : y + 0.7 * fs, begin = at + (beside ? first - over : 1.7 * fs), high_ = beside ? high : lines * (low + 0.35 * fs) + 5, bottom = begin + high_ - 4, pitch = (high_ - 5) / lines;
       add("in blocks", "text", { class: "fac-t-name", x: x - 4, y: at + 1.2 * fs }, `${get("slots")} slots, blocks of ${r}`);
@@ -232,9 +232,9 @@ function render({ model, el }) {
   /** From the chosen row to its pages: beside the memory and between its rows, so that it lies on no other page. */
   function drawWay(add, { from: [x, y] = [] }, own, { left, over, beside, fs }) {
     if (x == null || !own.length) return;
-    const bus = left - 4 - (beside ? 0.75 : 0.6) * fs, lanes = [...new Set(own.map(([, top]) => top))].map((top) => top - 0.5 * over), all = [y, ...lanes];
-    const ends = lanes.map((lane) => `M${bus} ${lane}H${Math.max(...own.filter(([, top]) => top - 0.5 * over === lane).map(([middle]) => middle))}`);
-    add("way", "path", { class: "fac-pages-way", d: `M${x} ${y}H${bus}M${bus} ${Math.min(...all)}V${Math.max(...all)}${ends.join("")}${own.map(([middle, top]) => `M${middle} ${top - 0.5 * over}V${top - 1}`).join("")}` });
+    const bus = left - 4 - (beside ? 0.75 : 0.6) * fs, lanes = [...new Set(own.map(([, top]) => top))].map((top) => top - 0.8 * over), all = [y, ...lanes];
+    const ends = lanes.map((lane) => `M${bus} ${lane}H${Math.max(...own.filter(([, top]) => top - 0.8 * over === lane).map(([middle]) => middle))}`);
+    add("way", "path", { class: "fac-pages-way", d: `M${x} ${y}H${bus}M${bus} ${Math.min(...all)}V${Math.max(...all)}${ends.join("")}${own.map(([middle, top]) => `M${middle} ${top - 0.8 * over}V${top - 1}`).join("")}` });
   }
 
   const colour = (now, name) => `fac-pages-${(NAMES.includes(name) ? NAMES.indexOf(name) : Object.keys(now.tables).indexOf(name)) % 6}`;
@@ -273,15 +273,21 @@ function render({ model, el }) {
       add(`row ${x}`, "rect", { class: x === name ? "fac-pages-chosen" : "fac-grab", x: indent, y, width: left - indent - 0.4 * fs, height: 1.6 * fs }, `choose ${x}`, choose);
       add(`colour ${x}`, "rect", { class: colour(now, x), x: indent + 0.35 * fs, y: y + 0.25 * fs, width: 1.1 * fs, height: 1.1 * fs });
       add(`name ${x}`, "text", { class: wrong.length ? "fac-t-bad" : x === name ? "fac-t-name fac-t-chip" : "", x: indent + 1.85 * fs, y: text }, says(x));
-      const shown = table.length > most ? [...table.slice(0, most - 2).keys(), -1, table.length - 1] : [...table.keys()];
+      const fresh_ = now.wrote?.[0] === x && now.copied ? table.indexOf(now.copied[1]) : -1, room = most - (fresh_ >= 0 ? 1 : 0);
+      const shown = (table.length > room ? [...table.slice(0, room - 2).keys(), -1, table.length - 1] : [...table.keys()]).flatMap((place) => (place === fresh_ && place >= 0 ? [-2, place] : [place]));
       shown.forEach((place, k) => {
         const at = left + k * cell, page = table[place], bad = wrong.some((token) => Math.floor(token / size) === place);
+        if (place === -2) { // what the table said before
+          add(`was ${x}`, "rect", { class: "fac-pages-was", x: at, width: plate, y, height: 1.6 * fs }, `page ${now.copied[0]} until now`);
+          add(`was says ${x}`, "text", { class: "fac-t-small", x: at + plate / 2, y: text, "text-anchor": "middle" }, String(now.copied[0]));
+          return void add(`was struck ${x}`, "path", { class: "fac-pages-struck", d: `M${at + 0.35 * fs} ${y + 1.15 * fs}L${at + plate - 0.35 * fs} ${y + 0.45 * fs}` });
+        }
         if (place < 0) return void add(`gap ${x}`, "text", { x: at + plate / 2, y: text, "text-anchor": "middle" }, "…");
-        const moved = now.wrote?.[0] === x && now.copied?.[1] === page, who = names.filter((other) => now.tables[other].includes(page)), full = (plate * filled[page]) / size;
+        const moved = place === fresh_, who = names.filter((other) => now.tables[other].includes(page)), full = (plate * filled[page]) / size;
         if (full < plate) empty(add, `mini ${x} ${place}`, at + full, y, plate - full, 1.6 * fs);
         who.forEach((other, j) => add(`mini ${x} ${place} ${j}`, "rect", { class: `fac-pages-mini ${colour(now, other)}`, x: at, y: y + (j * 1.6 * fs) / who.length, width: full, height: (1.6 * fs) / who.length }));
         add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : moved ? " fac-pages-changed" : x === name ? " fac-pages-own" : ""}${lit === String(page) ? " fac-pages-lit" : ""}`, "data-page": page, x: at, width: plate, y, height: 1.6 * fs }, `page ${page}`, choose);
-        chip(add, `page ${x} ${place}`, moved ? [`${now.copied[0]}→${page}`, `→${page}`].find((text, k) => k || wide(text, 0.87 * fs) < plate - 0.9 * fs) : String(page), at + plate / 2, y + 0.8 * fs, fs, x === name ? "fac-pages-own-chip" : "");
+        chip(add, `page ${x} ${place}`, String(page), at + plate / 2, y + 0.8 * fs, fs, x === name ? "fac-pages-own-chip" : "");
       });
       if (x === name) from = [beside ? left + shown.length * cell - 0.3 * fs : indent, y + 0.8 * fs];
       y += row;
@@ -405,8 +411,8 @@ function render({ model, el }) {
     }
     if (now.wrote) {
       const [, page, at] = now.wrote, [x, y] = place(page);
-      const half = Math.max(4.5, Math.min(6, cell / 2 - 1));
-      add("wrote", "path", { class: "fac-pages-tip", d: `M${(x + (at + 0.5) * cell - half).toFixed(1)} ${y - 2}h${2 * half}L${(x + (at + 0.5) * cell).toFixed(1)} ${(y + Math.min(9, 0.35 * tall)).toFixed(1)}z` }, `the newest token: slot ${at}`);
+      const half = Math.max(4.5, Math.min(6, cell / 2 - 1)), mid = x + (at + 0.5) * cell, [from, to] = narrow || large ? [y - 2, y + Math.min(9, 0.35 * tall)] : [y - 0.55 * gap, y - 1]; // above its page: an arrow of a copy may end in the slot
+      add("wrote", "path", { class: "fac-pages-tip", d: `M${(mid - half).toFixed(1)} ${from.toFixed(1)}h${2 * half}L${mid.toFixed(1)} ${to.toFixed(1)}z` }, `the newest token: slot ${at}`);
     }
     return { high, rows, own: (now.tables[name] ?? []).map((page) => [place(page)[0] + broad / 2, place(page)[1]]) };
   }

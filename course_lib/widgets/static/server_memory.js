@@ -54,6 +54,7 @@ function render({ model, el }) {
   const marks = key(["fac-server-wait", "waiting"], ["fac-server-ended", "ended, seat held"], ["fac-key-waste", "held, but empty"], ["fac-server-prompt", "prompt computed"], ["fac-server-answer", "served"], ["fac-server-thrown", "thrown out: begins again"]);
   const [waitMark, endedMark, wasteMark, , , thrownMark] = marks.children; // the first three stand in the picture, where there is room
   marks.append(h("span", { class: "fac-soft" }, "Simulated by a cost model of an H100, not measured."));
+  const MANY = 6; // crosses that do not clump; else their count
   const SHOWN = 1; // of the facts: how fast; the pools show what is empty
   const fold = more("waits, steps", h("div", { class: "fac-server-scroll" }, rest), h("p", { class: "fac-soft" }, "Thrown out: the pool was full, so the youngest request gave its pages back and starts again later."));
   const tell = unfolded(fold, drawRest);
@@ -105,7 +106,7 @@ function render({ model, el }) {
     const told = all.map(([name, run]) => ({ name, run, held: memoryAt(run, list, at, { pages: get("pages"), reserved: reserved(name), size: data.page_size }), ...counted(run, list, at) }));
     picture.svg.setAttribute("aria-label", `${list.length} requests over ${timeText(end)}, a line each, and a pool of ${rows} rows after ${timeText(at)}. ${told.map(({ name, run, held, served, waiting }) => `${name}: ${served} are served, ${held.length - served} have ended and hold memory, ${waiting} wait; ${run.speed} tokens a second, all done after ${short(run.seconds, 3)} s`).join(". ")}.`);
     picture.svg.setAttribute("role", "group"); // it holds a handle for the keyboard
-    thrownMark.hidden = !all.some(([, run]) => run.out);
+    thrownMark.hidden = !all.some(([, run]) => run.out && run.out <= MANY);
     parts((add) => {
       const came = [`${list.length} requests, a line each, one every ${get("every")} ms; ${rows} rows of memory, each for a token's K and V`, `${list.length} requests, a line each; ${rows} rows of memory`];
       add("asked", "text", { class: "fac-t-soft", x: 1, y: asks }, came.find((text) => wide(text, 0.87 * fs) < right) ?? came[1]);
@@ -117,7 +118,7 @@ function render({ model, el }) {
         add(`what ${name}`, "text", { class: "fac-t-soft", x: begins, y: top + (narrow ? 2.1 : 1.05) * fs }, 0.9 * wide(data.policies[name], 0.87 * fs) < right - begins - (narrow ? 0 : wide(speed, 1.08 * fs)) ? data.policies[name] : "");
         for (const [line, text] of [[0.3 * fs, "1"], [tall - 0.3 * fs, `${list.length}`]]) add(`line ${text} ${name}`, "text", { class: "fac-t-soft", x: left - 0.35 * fs, y: y + line + 0.3 * fs, "text-anchor": "end" }, text);
         add(`ground ${name}`, "rect", { class: "fac-server-panel", x: left, y, width: across, height: tall });
-        drawLanes(add, name, run, list, { sx, y, pitch });
+        drawLanes(add, name, run, list, { sx, y, pitch, fs, right, at });
         if (!i) nameLanes(add, run, list, { sx, y, pitch, fs, right, at });
         if (i === 1 || i === 2) drawGain(add, name, all.slice(0, i + 1), { sx, y, tall, fs, right });
         drawPool(add, one, narrow ? { ...box, x: 1, says: clock + 2.5 * fs + i * pool + fs, y: clock + 2.5 * fs + i * pool + 1.5 * fs, first: !i, of: `${name}: ` } : { ...box, x: right + 1.6 * fs, y, says: top + 1.05 * fs, first: !i, of: "" });
@@ -176,11 +177,14 @@ function render({ model, el }) {
   }
 
   /** A line for each request, in the order in which they came: paths by what happens in it. */
-  function drawLanes(add, name, run, list, { sx, y, pitch }) {
+  function drawLanes(add, name, run, list, { sx, y, pitch, fs, right, at }) {
     const place = `${sx(0)} ${sx(1e5)} ${y} ${pitch}`;
     if (laid.get(run)?.place !== place) laid.set(run, { place, paths: lanePaths(run, list, { sx, y, pitch }) });
     const thick = { wait: 1, prompt: 1.7, answer: 0.75, ended: 0.28, thrown: 0.5 }; // in lines: who waits is a mass, a prompt stands out by its height
-    for (const [kind, d] of Object.entries(laid.get(run).paths)) add(`${kind} ${name}`, "path", { class: `fac-server-${kind}`, "stroke-width": thick[kind] * pitch, d });
+    for (const [kind, d] of Object.entries(laid.get(run).paths)) add(`${kind} ${name}`, "path", { class: `fac-server-${kind}`, "stroke-width": thick[kind] * pitch, d: kind === "thrown" && run.out > MANY ? "" : d });
+    if (run.out <= MANY) return;
+    const says = [`${run.out} times a request was thrown out and began again`, `thrown out ${run.out} times, to begin again`].find((text) => wide(text, 0.87 * fs) < 0.5 * (right - sx(0))) ?? `thrown out ${run.out} times`, now = sx(at); // the upper right is free: lines go down
+    add(`out ${name}`, "text", { class: "fac-t-small", x: (now > right - wide(says, 0.87 * fs) - 0.8 * fs ? now : right) - 0.4 * fs, y: y + 1.2 * fs, "text-anchor": "end" }, says);
   }
 
   const laid = new WeakMap(); // a hand on the moment changes none of them
@@ -220,7 +224,7 @@ function render({ model, el }) {
       const own = names.find((one) => one.id === id);
       if (!own) names.push({ id, px, py, w });
       else if (w > own.w) Object.assign(own, { px, py, w });
-    };
+    }; // of a seat; of a request each piece that has room has its number
     const pieces = (from, to, act) => {
       for (let k = Math.floor(from / line); k * line < to && k < lines; k += 1) {
         const [a, b] = [Math.max(from, k * line) - k * line, Math.min(to, (k + 1) * line) - k * line];
@@ -232,7 +236,7 @@ function render({ model, el }) {
       pieces(where[i], where[i] + room, (...piece) => (edges += area(...piece)));
       pieces(where[i], where[i] + full, (...piece) => {
         held_[i % 2] += area(...piece);
-        if (piece[2] >= wide(`${held[i][0] + 1}`, 0.75 * fs) + 4) largest(held[i][0], ...piece);
+        if (piece[2] >= wide(`${held[i][0] + 1}`, 0.75 * fs) + 4) names.push({ id: held[i][0], px: piece[0], py: piece[1], w: piece[2] });
       });
       pieces(where[i] + full, where[i] + room, (px, py, w) => {
         empty += area(px, py, w);
@@ -250,9 +254,9 @@ function render({ model, el }) {
     add(`stripes ${name}`, "path", { class: "fac-waste-stripes", d: stripe });
     held_.forEach((d, i) => add(`used ${i} ${name}`, "path", { class: `fac-server-used${i ? " fac-server-other" : ""}`, d }, "rows that are used"));
     add(`edges ${name}`, "path", { class: "fac-server-edges", d: edges });
-    for (const { id, px, py, w } of names) {
+    for (const [k, { id, px, py, w }] of names.entries()) {
       if (typeof id === "string") chip(add, `who ${id} ${name}`, id, px + w / 2, py + tall / 2, fs);
-      else add(`who ${id} ${name}`, "text", { class: "fac-t-small fac-server-who", x: px + w / 2, y: py + tall / 2 + 0.28 * fs, "text-anchor": "middle" }, `${id + 1}`);
+      else add(`who ${k} ${name}`, "text", { class: "fac-t-small fac-server-who", x: px + w / 2, y: py + tall / 2 + 0.28 * fs, "text-anchor": "middle" }, `${id + 1}`);
     }
     const words = "held, but empty", has = bare.w > wide(words, 0.87 * fs) + fs;
     if (first) wasteMark.hidden = has;

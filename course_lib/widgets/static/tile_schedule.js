@@ -437,12 +437,13 @@ function render({ model, el }) {
     if (!step) return;
     const other = { ...now, schedule: naive ? "flash" : "naive", at_once: 1 }, theirs = (known.other ??= loads(other, Infinity)), mine = (known.end ??= loads(now, all().length, all()));
     const own = { flash: "flash", naive: "naive", split_k: "split-K" }[now.schedule], pairs = [[other.schedule, theirs, true], [own, mine, false]].sort((one) => (one[0] === "naive" ? 1 : -1));
-    const groups = [["scores to and from HBM, in all", "scores", "s", (e) => e.scores], ...(short_ ? [] : [["rows of K loaded, in all; of V as many", "rows", "k", (e) => e.k]])], left = x + 4.2 * fs, all_ = now.mask === "everything" ? "" : ", it skips nothing", long = w - 4.2 * fs - (all_ ? 10 : 5) * fs;
+    const groups = [["scores to and from HBM, in all", "scores", "s", (e) => e.scores], ...(short_ ? [] : [["rows of K loaded, in all; of V as many", "rows", "k", (e) => e.k]])], left = x + 4.2 * fs, all_ = now.mask === "everything" ? "" : ", it skips nothing", long = w - 4.2 * fs - (all_ ? 10 : 5) * fs, told = long < 4 * fs; // a stub of a bar shows nothing: words then
     groups.forEach(([title, what, t, of], g) => {
       const top = y + (2.6 + 4.9 * g) * fs, most = Math.max(1, ...pairs.map(([, e]) => of(e)));
-      add(`both ${what}`, "text", { class: "fac-t-soft", x, y: top }, title);
+      add(`both ${what}`, "text", { class: told ? "fac-t-small" : "fac-t-soft", x, y: top }, told ? `${title}:` : title);
       pairs.forEach(([name, e, ghost], i) => {
         const at = top + (0.45 + 1.75 * i) * fs, n = of(e), across = (long * n) / most;
+        if (told) return void add(`both ${what} ${i} says`, "text", { class: "fac-t-small", x, y: at + 1.05 * fs }, `${name}: ${n ? `${n}${name === "naive" ? all_ : ""}` : "none"}${i ? "." : ","}`);
         add(`both ${what} ${i} name`, "text", { class: ghost ? "fac-t-soft" : "fac-t-small", x, y: at + 1.05 * fs }, name);
         add(`both ${what} ${i}`, "rect", { class: `fac-fill-${t} ${ghost ? "fac-tile-end" : ""}`, "data-both": `${name} ${what}`, x: left, y: at, width: across, height: 1.35 * fs }, `${name}: ${n} ${what}`);
         add(`both ${what} ${i} says`, "text", { class: ghost ? "fac-t-soft" : "fac-t-small", x: left + across + 0.4 * fs, y: at + 1.05 * fs }, n ? `${n}${name === "naive" ? all_ : ""}` : "none");

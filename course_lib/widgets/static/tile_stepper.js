@@ -117,7 +117,6 @@ function render({ model, el }) {
 
   const picture = stepperPicture(model, data, now, () => said);
   const head = h("p", { class: "fac-step-title" }), place_ = h("span", { class: "fac-soft" }), formula = h("span", {});
-  const runs = h("div", { class: "fac-step-runs", "aria-hidden": "true" }); // the code's line again: on a phone the code is far below the bars
   const words = h("p", { class: "fac-stage-words fac-step-words" }, place_, " ", formula);
   const code = h("ol", { class: "fac-code", "aria-label": "The algorithm" });
   const state = h("div", {}), final = h("div", { class: "fac-final" });
@@ -128,7 +127,7 @@ function render({ model, el }) {
     data.fixed ? null : h("p", { class: "fac-soft" }, "Drag a score up or down, a tile's name to another place. With the keyboard: Tab to the scores, ←/→ to another, ↑/↓ to change it, Shift with ←/→ to move its tile."));
   const kept = unfolded(fold, drawState);
   const title = data.title ? h("div", { class: "fac-title" }, data.title) : null;
-  root(model, el, title, head, picture.node, h("div", { class: "fac-step-now" }, runs, words), bar.node,
+  root(model, el, title, head, picture.node, words, bar.node,
     h("div", { class: "fac-halves" }, part("stepper-code", code),
       h("div", {}, h("div", { class: "fac-step-try" }, h("div", {}, "A mistake to try"), part("stepper-mistake", mistake), few ? row : null, order, back), final)),
     fold, voice.node);
@@ -162,7 +161,7 @@ function render({ model, el }) {
     const [at, line_, numbers] = where(all, place, line), what = line_ + numbers;
     write(head, headline(all, place, line));
     write(place_, at);
-    write(formula, numbers.replace(/^: /, ""));
+    write(formula, line ? numbers.replace(/^:/, `${LINES[line - 1][1].split(/[_ ]/)[0]} =`) : numbers); // the line itself is marked in the code
     said = `${at} ${head.textContent}. ${what}`;
     bar.follow(said);
     const dragged = Object.keys(model.get("changed")).length || model.get("order").some((tile, i) => tile !== i);
@@ -172,9 +171,6 @@ function render({ model, el }) {
     if (code.facShown !== all.wrong) drawCode((code.facShown = all.wrong));
     const current = place < 0 ? 0 : place >= nTiles ? LINES.length + 2 : line + 1;
     [...code.children].forEach((item, i) => (i === current ? item.setAttribute("aria-current", "step") : item.removeAttribute("aria-current")));
-    if (runs.facShown !== `${current} ${all.wrong}`) runs.replaceChildren(...[...code.children[current].cloneNode(true).childNodes].map((node) => (node.nodeName === "BR" ? "; " : node)));
-    words.parentNode.classList.toggle("fac-step-two", Boolean(all.wrong)); // a wrong line stands beside the right one
-    runs.facShown = `${current} ${all.wrong}`;
     kept();
     const end = place >= nTiles;
     if (final.facShown !== all) drawFinal((final.facShown = all));
@@ -188,12 +184,12 @@ function render({ model, el }) {
     if (place >= nTiles) return ["End:", "", "one division, O / ℓ."];
     const [first, stop] = data.tiles[sequence[place]], x = (y) => short(y, 6), list = (numbers) => (numbers.length > 4 ? `${numbers.length} numbers` : `[${numbers.map((y) => (y === -Infinity ? "masked" : short(y, 2))).join(", ")}]`);
     const before = (name, zero) => (place ? right[name][place - 1] : zero), { m, alpha, l, o, added, by } = right;
-    const old = before("m", -Infinity), c = data.columns > 1 ? `, column ${column}` : "", shrunk = (name, old) => x(place ? by[name][place] * old : 0);
+    const old = before("m", -Infinity), shrunk = (name, old) => x(place ? by[name][place] * old : 0);
     const says = [
       "", `: ${list(scores.slice(first, stop))}`, `: max(${x(old)}, ${x(Math.max(...scores.slice(first, stop)))}) = ${x(m[place])}`,
       `: exp(${x(old)} − ${x(m[place])}) = ${short(alpha[place], 4)}`, `: ${list(right.p[place])}`,
       `: ${shrunk("l", before("l", 0))} + ${x(added.l[place])} = ${x(l[place])}`,
-      `: ${shrunk("o", o[place - 1]?.[column])} + ${x(added.o[place])} = ${x(o[place][column])}${c}`,
+      `: ${shrunk("o", o[place - 1]?.[column])} + ${x(added.o[place])} = ${x(o[place][column])}`,
     ];
     return [`Tile ${place + 1} of ${nTiles}:`, LINES[line - 1][1], says[line - 1]];
   }

@@ -2,6 +2,7 @@
 
 const finiteOr0 = (x) => (Number.isFinite(x) ? x : 0);
 const middle = { "text-anchor": "middle" };
+const ADDED = { l: "sum of p", o: "sum of p · V" };
 
 /** "a → b" in as many digits that the a printed times the α printed (four digits) is the b printed. */
 function shrunk(total, alpha) {
@@ -61,14 +62,14 @@ function stepperPicture(model, data, now, says) {
     at.tied = tied(at);
     const here = all.right.p[Math.max(0, place)] ?? [];
     at.named = Math.max(...here.map((value) => wide(weight(value), 0.87 * fs))) < places[0].w / here.length - 2; // a number under each bar
-    const goes = places[0].x + places[0].w * (at.tied >= 0 ? (at.tied + 0.5) / here.length : 0.5), beside = places[0].x + places[0].w + 9, ends = y + at.tall;
-    drawPiles({ ...at, x: 0, w: two ? width : share * width, y: head, link: two ? (cx, low) => `M${cx} ${low}V${y - 3.2 * fs}H${beside}V${at.named ? `${ends}h-8m5 -5l-5 5l5 5` : `${ends + 0.9 * fs}H${goes}V${ends + 3}m-5 6l5 -6l5 6`}` : (cx, low) => `M${cx} ${low}v${0.5 * fs}H${goes}V${y + at.tall + (at.named ? 1.6 : 0.4) * fs}m-5 6l5 -6l5 6` }); // to the weights, never through a word
-    const scale = scaleOf(all, "l", at.tall), lens = Math.max(1, Math.floor((0.86 * at.tall) / scale.unit)); // a weight is at most 1: drawn a whole number of times as tall as in ℓ, and that is said
+    const goes = places[0].x + places[0].w * (!two && at.tied >= 0 ? (at.tied + 0.5) / here.length : 0.5);
+    drawPiles({ ...at, x: 0, w: two ? width : share * width, y: head, link: (cx, low) => (two ? `M${cx} ${low}V${y - 3.3 * fs}H${goes}V${y - 2.4 * fs}m-5 -6l5 6l5 -6` : `M${cx} ${low}v${0.5 * fs}H${goes}V${y + at.tall + (at.named ? 1.6 : 0.4) * fs}m-5 6l5 -6l5 6`) }); // to the weights, never through a word
+    const scale = scaleOf(all, "l", at.tall), lens = scale.unit < 0.6 * fs ? Math.floor((0.86 * at.tall) / scale.unit) : 1; // one scale, that the bars are seen to be those of ℓ; where ℓ is a long sum, a whole number of times as tall, and that is said
     desk((add) => drawDesk(add, { ...at, ...places[0], lens, scale: { unit: lens * scale.unit, deep: 0 } }));
     notes((add) => {
-      const [, m, l, o, mean] = places, from = m.x - 0.6 * fs;
-      add("kept", "rect", { class: "fac-step-band fac-step-kept", x: from, y: y - 2.5 * fs, width: o.x + o.w + 0.5 * fs - from, height: at.tall + 6.7 * fs, rx: 6 });
-      add("kept says", "text", { class: "fac-t-small fac-t-name", x: (from + o.x + o.w) / 2, y: y + at.tall + 3.8 * fs, ...middle }, fits(["kept from tile to tile", "kept"], o.x + o.w - from, 0.87 * fs));
+      const [, m, l, o, mean] = places, from = m.x - 0.6 * fs, to = o.x + o.w + Math.max(0.5 * fs, (wide(ADDED.o, 0.87 * fs) - o.w) / 2 + 0.3 * fs);
+      add("kept", "rect", { class: "fac-step-band fac-step-kept", x: from, y: y - 2.5 * fs, width: to - from, height: at.tall + 6.7 * fs, rx: 6 });
+      add("kept says", "text", { class: "fac-t-small fac-t-name", x: (from + to) / 2, y: y + at.tall + 3.8 * fs, ...middle }, fits(["kept from tile to tile", "kept"], o.x + o.w - from, 0.87 * fs));
       drawKept(add, { ...at, ...m });
       drawSum(add, "l", "ℓ", { ...at, ...l, scale });
       drawSum(add, "o", "O", { ...at, ...o, scale: scaleOf(all, "o", at.tall) });
@@ -251,7 +252,7 @@ function stepperPicture(model, data, now, says) {
     if (!shown) waits.forEach((words, i) => add(`desk waits ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: base - 0.5 * tall + 1.2 * i * fs, ...middle }, fits(words, w, 0.87 * fs)));
     if (end) return;
     add("desk says", "text", { class: "fac-t-small", x: x + w / 2, y: base + (two ? 2.3 * fs : low_ + 2.05 * fs), ...middle }, fits([...(shown ? [`sum ${short(sum(p), 3)}, then forgotten`, `sum ${short(sum(p), 3)}`] : [`tile ${letter(tile)}’s, then forgotten`]), "then forgotten", "forgotten"], w + 2.2 * fs, 0.87 * fs));
-    axis(add, "p", x, base, tall, scale, fs, [1]);
+    axis(add, "p", x, base, Math.min(tall, 1.2 * scale.unit), scale, fs); // no weight is above 1
     if (shown && scale.unit > 1.2 * fs) add("desk one", "path", { class: "fac-step-m-old", d: `M${x} ${one}h${w}` });
     if (shown && scale.unit > 1.2 * fs && scale.unit * (1 - Math.max(...p.slice(-3))) > 1.7 * fs && !two && !named) add("desk one says", "text", { class: "fac-t-soft", x: x + w, y: one + fs, "text-anchor": "end" }, "at m");
     if (lens > 1) add("desk lens", "text", { class: "fac-t-soft", x: x + w, y: y + 0.45 * fs, "text-anchor": "end" }, fits([`${lens} × as tall as in ℓ`, `${lens} × as in ℓ`, `${lens} × ℓ`], w + fs, 0.87 * fs));
@@ -286,18 +287,18 @@ function stepperPicture(model, data, now, says) {
   }
 
   /** ℓ or O as a stack, a segment a tile; the outline is its height before this tile, which shrank by α. */
-  function drawSum(add, what, name, { all, place, line, fs, two, x, w, y, tall, end, scale }) {
+  function drawSum(add, what, name, { all, place, line, fs, x, w, y, tall, end, scale }) {
     const { right, slip, sequence, column } = all, base = y + tall - scale.deep * scale.unit, floor = y + tall;
     const last_ = end ? nTiles - 1 : line >= DONE[what] ? place : place - 1, fresh = !end && last_ === place && place >= 0;
     const value = (run, i) => (i < 0 ? 0 : what === "l" ? run.l[i] : run.o[i][column]);
     const by = (run) => (place > 0 && !end && line >= DONE.alpha ? run.by[what][place] : 1), alpha = by(right), summing = what === "l" && line === DONE.p && !slip, shrinks = alpha < 1 && !fresh && !summing; // the new part is laid on what is left
-    const sums = what === "l" ? "sum of p" : "sum of p · V", title = fits(what === "o" && data.columns > 1 ? [`O, column ${column}`, `O, col. ${column}`] : [name], w + 0.4 * fs, fs);
+    const title = fits(what === "o" && data.columns > 1 ? [`O, column ${column}`, `O, col. ${column}`] : [name], w + 0.4 * fs, fs);
     heading(add, what, title, { x, y, fs });
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
-    axis(add, what, x, base, tall, scale, fs);
+    axis(add, what, x, base, tall, scale, fs, what === "l" ? [1] : []);
     const says = (key, text, dy, cls = "fac-t-small fac-t-name", at = x + w / 2) => add(`${what} ${key}`, "text", { class: cls, x: at, y: floor + dy * fs, ...middle }, text);
     const change = shrinks && !slip ? shrunk(value(right, last_), alpha) : "", tight = wide(change, 0.87 * fs) > w; // then in two lines
-    if (!slip && !tight) says("means", sums, 2.3, "fac-t-soft");
+    if (!slip && !tight) says("means", ADDED[what], 2.3, "fac-t-soft");
     if (summing) { // what comes on top of it
       const from = base - value(right, last_) * alpha * scale.unit, more = right.added.l[place], size = more * scale.unit;
       weights(add, "next", { right, place, tile: sequence[place], x, w, from, scale });
@@ -331,9 +332,9 @@ function stepperPicture(model, data, now, says) {
     if (slip) says("total slip", `✗ ${total(pillar(slip, x + 0.54 * w, half, true))}`, 2.3, "fac-t-bad");
     if (alpha < 1 && !summing) {
       const before = value(right, place - 1) * scale.unit, shown = fresh ? before : before * alpha, size = Math.abs(shown), gone = Math.abs(before) - Math.abs(before * alpha), up = before >= 0;
-      const on = shrinks && !slip && gone > 2 * fs && Math.abs(before) > 3.2 * fs; // what goes has room for its words
+      const on = shrinks && !slip && gone > 2 * fs && wide("× 0.1353", 0.87 * fs) < w && Math.abs(before) > 3.2 * fs; // what goes has room for its words
       if (shrinks && gone > 1) add(`${what} gone`, "path", { class: "fac-step-gone-part", d: hatching(x, up ? base - Math.abs(before) : base + size, half, gone, 7) });
-      if (on) chip(add, `${what} shrinks`, `× ${short(alpha, wide("× 0.1353", 0.87 * fs) > w ? 3 : 4)}`, x + half / 2, up ? base - Math.abs(before) + fs : base + size + gone - fs, fs);
+      if (on) chip(add, `${what} shrinks`, `× ${short(alpha, 4)}`, x + half / 2, up ? base - Math.abs(before) + fs : base + size + gone - fs, fs);
       add(`${what} ghost`, "rect", { class: "fac-step-ghost", x, y: Math.max(y - 0.6 * fs, shown >= 0 ? base - size : base), width: half, height: Math.min(size, tall) });
       if (!on) add(`${what} alpha`, "text", { class: "fac-t-small fac-t-name", x: x + w, y: y - 0.2 * fs, "text-anchor": "end" }, `× ${short(alpha, 4)}`);
     }
