@@ -311,13 +311,41 @@ def test_each_lane_says_how_many_times_the_least_it_moves(mount):
 
 @pytest.mark.browser
 def test_the_factor_can_be_counted_in_the_areas(mount):
-    """Four squares of 16 times the strips, and the strips: 4 x 16 + 1 = 65."""
+    """Four squares of 64 strips and four strips are 65 times four: 4 x 64 + 4 = 65 x 4.
+
+    "16 x strips" was all four strips, and the caption calls one of them a strip.
+    """
     page = mount(HBMAccountant(), width=1280)
     squares = [
         trip for trip in HBMAccountant().areas("naive_four_trips") if trip["kind"] == "square"
     ]
-    assert page.locator("text.fac-on-s").filter(has_text="16 × strips").count() == 2
-    assert len(squares) * 16 + 1 == 65
+    assert page.locator("text.fac-on-s").filter(has_text=re.compile("^64 strips$")).count() == 2
+    assert len(squares) * 64 + 4 == 65 * 4
+    said = page.inner_text(".fac-scale").replace("\u00a0", " ")
+    strip = 8192 * 128 * 2 * 32
+    assert f"A strip, N × d: Q, K, V or O, {bytes_decimal(strip)}." in said
+    assert 64 * strip == 8192**2 * 2 * 32, "the square of the caption"
+
+
+@pytest.mark.browser
+def test_with_fewer_kv_heads_a_strip_of_k_is_less(mount):
+    said = mount(HBMAccountant(kv_heads=8)).inner_text(".fac-scale").replace("\u00a0", " ")
+    q, k = (bytes_decimal(8192 * 128 * 2 * heads) for heads in (32, 8))
+    assert f"Q or O, {q}; K or V, {k}." in said
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_line_of_the_arithmetic_runs_through_no_name(mount, width):
+    """It struck out the end of "read K ×64", and on a phone "write"."""
+    page = mount(HBMAccountant(), width=width)
+    met = page.evaluate(
+        """() => { const x = document.querySelector('.fac-clock-arithmetic').getBoundingClientRect().x;
+        return [...document.querySelectorAll('.fac-lane text:not([visibility=hidden])')]
+          .filter((n) => n.textContent).filter((n) => { const r = n.getBoundingClientRect();
+            return r.x < x && x < r.right; }).map((n) => n.textContent); }"""
+    )
+    assert met == []
 
 
 @pytest.mark.browser
@@ -356,12 +384,13 @@ def test_what_a_row_moves_is_its_time_on_the_axis_below(mount, width):
     far = lines.evaluate_all("ns => ns.map((n) => n.getBBox().x)")
     assert far == pytest.approx(4 * [paces[0]["arithmetic"] * second], rel=1e-2)
     assert page.locator(".fac-time").all_text_contents() == [
-        "arithmetic: 1.11 ms",
+        "0.0801 ms",  # one kind of number in each row: the time of its bytes
         "2.60 ms",
         "5.21 ms",
         "7.77 ms",
     ]
     said = page.inner_text(".fac")
+    assert said.count("arithmetic takes longer") == 1
     assert "arithmetic: 1.11 ms at 989 TFLOP/s" in said, "each time can be recomputed"
     assert "time of these bytes at 3350 GB/s (H100)" in said
     assert "All times are the least by formula; none is measured." in said

@@ -286,6 +286,7 @@ function render({ model, el }) {
     stage.style.setProperty("--fac-beside", `${beside}px`);
     stage.classList.toggle("fac-narrow", narrow);
     words.style.minHeight = whole < 1000 ? "2.5em" : ""; // two lines, whatever is said
+    legend.style.minHeight = narrow ? "4lh" : "";
     const corner = px(shape.n), hung = corner < RING, hangs = corner + (hung ? (corner > 20 ? 0 : line) + 13 : 0), lineAt = px(arithmetic), second = waits ? 0 : scale / perUnit(values); // pixels
     const most = Math.max(...paces.map((pace) => Math.max(pace.overhead, pace.traffic)));
     for (const { l, pace } of rows) {
@@ -295,9 +296,9 @@ function render({ model, el }) {
       const named = name(l, laid, end);
       tell(l, laid);
       l.timed((add) => (waits ? launches(add, l, pace) : add("arithmetic", "path", { class: "fac-clock-arithmetic", d: `M${lineAt} -4V${high + 8}` })));
-      write(l.time, `${waits && !narrow ? "bytes: " : pace.limit === "arithmetic" ? "arithmetic: " : ""}${told(waits ? pace.traffic : pace[pace.limit])}`);
+      write(l.time, `${waits && !narrow ? "bytes: " : ""}${told(pace.traffic)}`);
       l.time.className = `fac-time${waits && pace.limit === "overhead" ? " fac-thin" : ""}`;
-      write(l.says, `${!waits && pace.limit === "arithmetic" ? `bytes: ${told(pace.traffic)}; ` : ""}${l.note}`);
+      write(l.says, `${!waits && pace.limit === "arithmetic" ? "arithmetic takes longer; " : ""}${l.note}`);
       beyond(l, waits ? named : Math.max(named, lineAt < named + 60 * z || pace.limit === "arithmetic" ? lineAt : 0));
     }
     /** The words behind a row, where it has room for them. */
@@ -312,12 +313,17 @@ function render({ model, el }) {
       add("bytes", "rect", { class: "fac-in-launch", x: 1, y: y + t / 4, width: (pace.traffic / most) * long, height: t / 2 });
       add("says", "text", { class: `fac-launch-says${pace.limit === "overhead" ? " fac-clock-longest" : ""}`, x: Math.max(w, (pace.traffic / most) * long) + 8, y: y + t / 2 + 5 * z }, `${count} launch${count > 1 ? "es" : ""}: ${told(pace.overhead)}`);
     }
-    /** How often the strips lie in one square, in words on the second: 4 × 16 and 1 are 65. */
+    /** How many strips of Q are as much as one square, in words on the second: 4 × 64 and 4 are 65 × 4. */
     function tell(l, trips) {
-      const bound = data.models.find((m) => m.kind === "lower bound"), second = trips.filter((at) => at.kind === "square")[1], ratio = bound && second ? (second.wide * shape.n) / areas(bound, values).reduce((sum, at) => sum + at.wide * at.tall, 0) : 0;
-      const says = ratio >= 2 && inside(second) ? [`${short(ratio, 3)} × the strips`, `${short(ratio, 3)} × strips`, `${short(ratio, 3)} ×`].find((text) => letter_ * text.length < px(second.wide) - 3) ?? "" : "";
-      write(l.counted, says);
-      if (says) renew(l.counted, { x: px(second.x + second.wide / 2), y: corner / 2 + 5 + 1.1 * line });
+      const second = trips.filter((at) => at.kind === "square")[1], q = trips.find((at) => at.tensor === "q"), ratio = second && q ? second.wide / q.wide : 0, text = `${short(ratio, 3)} strips`, shows = ratio >= 2 && inside(second) && letter_ * text.length < px(second.wide) - 3;
+      write(l.counted, shows ? text : "");
+      if (shows) renew(l.counted, { x: aside(second, text.length, 13 * z).mid, y: corner / 2 + 5 + 1.1 * line });
+    }
+    /** The middle of the wider part that the line of the arithmetic leaves of a tile, and how large words so long may be in it. */
+    function aside(at, letters, most) {
+      const [from, to] = [px(at.x), px(at.x + at.wide)], cut = !waits && lineAt > from && lineAt < to;
+      const [a, b] = !cut ? [from, to] : lineAt - from > to - lineAt ? [from, lineAt - 3] : [lineAt + 3, to];
+      return { mid: (a + b) / 2, size: Math.min(most, (b - a) / ((cut ? 0.69 : 0.6) * letters)) };
     }
     /** Letters of strips: under each that is wide enough, else a list beside the last. Where the row ends, with them. */
     function name(l, trips, end) {
@@ -344,15 +350,15 @@ function render({ model, el }) {
       const w = px(at.wide), named = inside(at), two = twice(at), turn = Math.round(at.x / at.wide), letters = 7.5 * z * (score ?? "").length;
       const again = at.kind === "pile" && values.K_rows > shape.n ? ` ×${short(values.K_rows / shape.n, 3)}` : "", how = [at.direction === "read" ? "read" : "write", `${score ?? at.tensor.toUpperCase()}${again}`];
       const many = named || two ? 1 : score && corner > 17 ? [1, 2].find((tiles) => tiles * w > letters) ?? 0 : 0, shows = score ? !many ? !turn : many === 1 || turn % 2 : named || two; // of a pair the second has the letter
-      const key = [at.x, w, corner, many, how].join();
+      const key = [at.x, w, corner, many, how, lineAt].join();
       if (rect.facDrawn === key) return; // a change of scale often leaves it
       rect.facDrawn = key;
       renew(rect, { x: px(at.x), y: 0, width: w, height: corner, "stroke-width": w < 4 || many === 2 ? 0 : 0.5 }); // no seam through a name
-      if (two) says.replaceChildren(...how.map((text, k) => s("tspan", { x: px(at.x) + w / 2, dy: k ? "1.1em" : "-0.45em" }, text)));
+      const long = named ? how.join(" ") : how.reduce((a, text) => (text.length > a.length ? text : a)), { mid, size: fits } = named || two ? aside(at, long.length, (two ? 12 : 13) * z) : { mid: px(at.x) + w / 2 };
+      if (two) says.replaceChildren(...how.map((text, k) => s("tspan", { x: mid, dy: k ? "1.1em" : "-0.45em" }, text)));
       else write(says, named ? how.join(" ") : !score ? "" : many ? score : [...new Set(l.trips.map((trip) => trip.score))].filter(Boolean).join(", "));
-      const long = named ? how.join(" ") : how.reduce((a, text) => (text.length > a.length ? text : a)), most_ = w / (0.6 * long.length);
-      const size = !shows || (named && most_ > 14 * z) ? "" : `font-size:${named || two ? Math.min(12 * z, most_) : many ? Math.min(13 * z, (many * w) / (0.7 * score.length)) : 11 * z}px;`, below = !many && shows;
-      renew(says, { visibility: shows ? "visible" : "hidden", style: `${size}stroke-width:${named ? 9 : 5}px${below ? ";fill:var(--fac-ink);stroke:none;text-anchor:start" : ""}`, x: below ? (l === handled ? corner + 3 : 0) : px(at.x) + (many < 2 ? w / 2 : 0), y: below ? corner + 0.8 * line : corner / 2 + 5 });
+      const size = !shows ? "" : `font-size:${fits ?? (many ? Math.min(13 * z, (many * w) / (0.7 * score.length)) : 11 * z)}px;`, below = !many && shows;
+      renew(says, { visibility: shows ? "visible" : "hidden", style: `${size}stroke-width:${named ? 9 : 5}px${below ? ";fill:var(--fac-ink);stroke:none;text-anchor:start" : ""}`, x: below ? (l === handled ? corner + 3 : 0) : many < 2 ? mid : px(at.x), y: below ? corner + 0.8 * line : corner / 2 + 5 });
     }
     // The handle is on S's corner, or below it where it would hide S; its words are beside it, below the row.
     const held = { cx: corner, cy: hangs };
@@ -373,9 +379,15 @@ function render({ model, el }) {
     }
     drawClock();
     const square = handled.model.terms.find((term) => "N_q" in term.powers && "N_k" in term.powers);
-    write(legend, `${values.H > 1 ? `All ${values.H} heads` : "One head"}${get("layers") > 1 ? ` of ${get("layers")} layers` : ""}. ${square ? `A square: S or P, N × N numbers${values.H > 1 ? " of each head" : ""}, ${bytesText(termBytes(square, values) * get("layers"))}. ` : ""}A strip: Q, K, V or O, N × d. All times are the least by formula; none is measured.`);
+    write(legend, `${values.H > 1 ? `All ${values.H} heads` : "One head"}${get("layers") > 1 ? ` of ${get("layers")} layers` : ""}. ${square ? `A square: S or P, N × N numbers${values.H > 1 ? " of each head" : ""}, ${bytesText(termBytes(square, values) * get("layers"))}. ` : ""}${strips()} All times are the least by formula; none is measured.`);
     if (shown.scale && shown.scale !== scale && shown.width === whole) zoom(shown.scale / scale, shown.n * scale);
     shown = { ...shown, scale, n: shape.n, width: whole };
+
+    /** What a strip is: with fewer K/V heads those of K and V are less. */
+    function strips() {
+      const of = (tensor) => handled.model.terms.filter((term) => term.tensor === tensor && !("K_rows" in term.powers)).map((term) => bytesText(termBytes(term, values) * get("layers")))[0], [q, k] = ["q", "k"].map(of);
+      return `A strip, N × d: ${k === q ? `Q, K, V or O, ${q}` : `Q or O, ${q}${k ? `; K or V, ${k}` : ""}`}.`;
+    }
 
     /** The axis of time below the rows, or what the boxes of launches are. */
     function drawClock() {
