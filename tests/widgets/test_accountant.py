@@ -398,8 +398,11 @@ def test_what_a_row_moves_is_its_time_on_the_axis_below(mount, width):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_launches_stand_below_what_they_outlast(mount, width):
-    """At N = 16 a launch is 32 times the bytes: in its box lies their time, at one scale."""
+def test_launches_are_the_bar_and_the_bytes_a_part_of_it(mount, width):
+    """Below 760 px of bytes, 0.157 us, stood 224 px of a launch, 5 us: the eye read the opposite.
+
+    At N = 16 a launch is 32 times the bytes: one scale, and below a zoom between two lines.
+    """
     accountant = HBMAccountant(n=16)
     page = mount(accountant, width=width)
     size = "ns => ns.map((n) => n.width.baseVal.value)"
@@ -414,10 +417,19 @@ def test_launches_stand_below_what_they_outlast(mount, width):
         (filled,) = lane.locator(".fac-in-launch").evaluate_all(size)
         share = accountant.pace(model)["traffic"] / 5e-6
         assert filled / boxes[0] == pytest.approx(share, rel=1e-2)
+        box = "n => { const r = n.getBoundingClientRect(); return [r.x, r.y, r.right, r.bottom]; }"
+        part, zoom = (lane.locator(what).evaluate(box) for what in (".fac-in-launch", ".fac-zoom"))
+        areas = lane.locator(".fac-area").evaluate_all(f"ns => ns.map({box})")
+        assert zoom[1] == pytest.approx(part[3], abs=1), "from the part of the launches"
+        assert min(y for _, y, *_ in areas) == pytest.approx(zoom[3], abs=1), "to the bytes"
+        end = max(x for *_, x, _ in areas)
+        assert end == pytest.approx(zoom[2], abs=2)
+        factor = re.search(r"zoom(?:ed in)? ([\d.]+) ×", lane.text_content())[1]
+        assert (end - zoom[0]) / filled == pytest.approx(float(factor), rel=0.02)
         says = lane.locator(".fac-clock-longest").text_content()
         assert says == f"{many} launch{'es' * (many > 1)}: {5 * many} µs"
     assert page.locator(".fac-clock-arithmetic").count() == 0
-    assert "A box: a launch, 5 µs. Filled: its bytes" in page.inner_text(".fac")
+    assert "A box: a launch, 5 µs. Filled: all bytes of the row" in page.inner_text(".fac")
     rows = page.evaluate(AREAS)
     assert end_of(rows[2]) / end_of(rows[0]) == pytest.approx(1.125, rel=1e-2)
 
