@@ -436,6 +436,19 @@ def test_launches_are_the_bar_and_the_bytes_a_part_of_it(mount, width):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.parametrize("n", [64, 256, 384])
+def test_bytes_are_zoomed_by_what_is_said_or_at_the_scale_of_launches(mount, width, n):
+    page = mount(HBMAccountant(n=n), width=width)
+    lane = page.locator(".fac-bar").last
+    said = re.search(r"zoom(?:ed in)? ([\d.]+) ×", lane.text_content())
+    assert said or n > 64
+    filled = lane.locator(".fac-in-launch").evaluate("n => n.width.baseVal.value")
+    long = end_of(page.evaluate(AREAS)[-1])
+    assert long / filled == pytest.approx(float(said[1]) if said else 1, rel=0.02)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
 def test_flash_at_best_and_at_worst_are_one_where_they_are_alike(mount, width):
     """The same column had stood there twice, then a hole; under the hand no column moves."""
     page = mount(HBMAccountant(n=128), width=width, reduced=True)

@@ -290,7 +290,7 @@ function render({ model, el }) {
     legend.style.minHeight = narrow ? "4lh" : "";
     const corner = px(shape.n), hung = corner < RING, hangs = corner + (hung ? (corner > 20 ? 0 : line) + 13 : 0), lineAt = px(arithmetic), second = scale / perUnit(values); // pixels
     const most = Math.max(...paces.map((pace) => Math.max(pace.overhead, pace.traffic))), whole_ = Math.min((column - (narrow ? 140 : 180) * z) / most, second), zoomed = second / whole_; // pixels of a second of launches
-    const gap = 22 * z, bar = waits ? Math.max(11 * z, Math.min(40 * z, high - gap - hangs - 22 * z)) : 0, down = waits ? bar + gap : 0, lower = down ? `translate(0 ${down})` : "";
+    const gap = (zoomed > 1.05 ? 22 : 5) * z, bar = waits ? Math.max(11 * z, Math.min(40 * z, high - gap - hangs - 22 * z)) : 0, down = waits ? bar + gap : 0, lower = down ? `translate(0 ${down})` : "";
     for (const { l, pace } of rows) {
       const laid = row(l, values), end = px(extent(laid));
       renew(l.svg, { height: high });
@@ -314,10 +314,12 @@ function render({ model, el }) {
     function launches(add, l, pace) {
       const count = get("layers") * l.model.launches, segments = count < 64 ? count : 1, w = pace.overhead * whole_, part = pace.traffic * whole_, end = pace.traffic * second;
       for (let k = 0; k < segments; k += 1) add(`launch ${k}`, "rect", { class: "fac-clock-other fac-launch", x: (k * w) / segments, y: 0, width: w / segments, height: bar });
-      add("bytes", "rect", { class: "fac-in-launch", x: 0, y: 0, width: part, height: bar });
-      add("zoom", "path", { class: "fac-zoom", d: `M0 ${bar}V${down}H${end}L${part} ${bar}z` });
-      if (zoomed > 1.05) add("factor", "text", { class: "fac-launch-says fac-zoom-says", x: 6 * z, y: down - 5 * z }, `${narrow ? "zoom" : "the filled part, zoomed in"} ${short(zoomed, 3)} ×`);
+      add("bytes", "rect", { class: "fac-in-launch", x: 0, y: 0.35 * bar, width: part, height: 0.65 * bar }); // the boxes are to be seen above it
       add("says", "text", { class: `fac-launch-says${pace.limit === "overhead" ? " fac-clock-longest" : ""}`, x: Math.max(w, part) + 8, y: bar / 2 + 5 * z }, `${count} launch${count > 1 ? "es" : ""}: ${told(pace.overhead)}`);
+      if (zoomed <= 1.05) return;
+      const factor = `${narrow ? "zoom" : "the filled part, zoomed in"} ${short(zoomed, 3)} ×`, held = 6 * z + 6.3 * z * factor.length < part + 0.35 * (end - part);
+      add("zoom", "path", { class: "fac-zoom", d: `M0 ${bar}V${down}H${end}L${part} ${bar}z` });
+      add("factor", "text", { class: "fac-launch-says fac-zoom-says", x: held ? 6 * z : end + 8, y: down - 5 * z }, factor);
     }
     /** How many strips of Q are as much as one square, in words on the second: 4 × 64 and 4 are 65 × 4. */
     function tell(l, trips) {
