@@ -340,10 +340,11 @@ def test_the_line_of_the_arithmetic_runs_through_no_name(mount, width):
     """It struck out the end of "read K ×64", and on a phone "write"."""
     page = mount(HBMAccountant(), width=width)
     met = page.evaluate(
-        """() => { const x = document.querySelector('.fac-clock-arithmetic').getBoundingClientRect().x;
+        """() => { const box = (n) => n.getBoundingClientRect();
+        const { x } = box(document.querySelector('.fac-clock-arithmetic'));
         return [...document.querySelectorAll('.fac-lane text:not([visibility=hidden])')]
-          .filter((n) => n.textContent).filter((n) => { const r = n.getBoundingClientRect();
-            return r.x < x && x < r.right; }).map((n) => n.textContent); }"""
+          .filter((n) => n.textContent && box(n).x < x && x < box(n).right)
+          .map((n) => n.textContent); }"""
     )
     assert met == []
 

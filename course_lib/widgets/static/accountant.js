@@ -287,7 +287,7 @@ function render({ model, el }) {
     stage.style.setProperty("--fac-beside", `${beside}px`);
     stage.classList.toggle("fac-narrow", narrow);
     words.style.minHeight = whole < 1000 ? "2.5em" : ""; // two lines, whatever is said
-    legend.style.minHeight = narrow ? "4lh" : "";
+    legend.style.minHeight = whole < 600 ? "4lh" : "";
     const corner = px(shape.n), hung = corner < RING, hangs = corner + (hung ? (corner > 20 ? 0 : line) + 13 : 0), lineAt = px(arithmetic), second = scale / perUnit(values); // pixels
     const most = Math.max(...paces.map((pace) => Math.max(pace.overhead, pace.traffic))), whole_ = Math.min((column - (narrow ? 140 : 180) * z) / most, second), zoomed = second / whole_; // pixels of a second of launches
     const gap = (zoomed > 1.05 ? 22 : 5) * z, bar = waits ? Math.max(11 * z, Math.min(40 * z, high - gap - hangs - 22 * z)) : 0, down = waits ? bar + gap : 0, lower = down ? `translate(0 ${down})` : "";
