@@ -270,7 +270,7 @@ function render({ model, el }) {
    * row waits for launches, these are its bar, with the time of the bytes in it; the areas below are that part, zoomed in.
    */
   function drawRows(shape, values, paces, alike) {
-    const z = grown(), line = 16 * z, letter_ = 7 * z, whole = width(), narrow = whole < 600 * z, beside = Math.round((narrow ? 112 : 170) * z), column = whole - beside, pad = 38 * z;
+    const z = grown(), line = 16 * z, letter_ = 7 * z, whole = width(), narrow = whole < 600 * z, beside = Math.round((narrow ? 112 : 170) * z), column = whole - beside, pad = (get("presenter") ? 27 : 38) * z;
     const rows = lanes.map((l, i) => ({ l, pace: paces[i] })).filter((_, i) => !alike || i !== 1), many = rows.length + shown.extras.length, waits = rows.some(({ pace }) => pace.limit === "overhead");
     const longest_ = Math.max(...paces.map((pace) => pace[pace.limit])), unit = longest_ >= 1 ? [1, "s"] : longest_ >= 1e-4 ? [1e-3, "ms"] : longest_ >= 1e-7 ? [1e-6, "µs"] : [1e-9, "ns"]; // one for all that lies on the axis
     const told = (seconds) => (waits ? milliseconds(1000 * seconds) : `${seconds >= 0.1 * unit[0] ? (seconds / unit[0]).toPrecision(3) : short(seconds / unit[0], 3)} ${unit[1]}`);
@@ -281,7 +281,7 @@ function render({ model, el }) {
       const at = symbols(shapeAt(n)), longest = Math.max((arithmetic * n) / shape.n, ...lanes.map((l) => extent(row(l, at))));
       return (column - (narrow ? 69 : 150) * z - 1.1 * line) / longest;
     };
-    const side = Math.min((get("presenter") ? 130 : 96 * z), fitted(data.limits.n) * data.limits.n);
+    const side = Math.min((get("presenter") ? 120 : 96 * z), fitted(data.limits.n) * data.limits.n);
     const all = lanes.length + shown.extras.length, high = (Math.ceil(Math.max(side + pad, 84 * z)) * all + 6 * (all - many)) / many;
     const room = 2 ** Math.ceil(Math.log2(shape.n)), scale = Math.min(fitted(room), (waits ? Math.min(side, 0.3 * high) : side) / room), px = (x) => x * scale;
     stage.style.setProperty("--fac-beside", `${beside}px`);
