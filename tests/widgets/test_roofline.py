@@ -441,6 +441,23 @@ def test_paradox_and_cause_are_bars_outside_the_logarithmic_field(mount, width):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_two_kernels_of_one_colour_have_two_values(mount, theme):
+    """Both were the same blue, in bars, points and arrows."""
+    page = mount(rungs())
+    page.emulate_media(color_scheme=theme)
+    bare = "n => { const c = getComputedStyle(n); return c.fill === 'none' ? c.stroke : c.fill; }"
+    values = {}
+    for what in ("crossed", "loaded", "part", "saved"):
+        found = page.locator(f"path.fac-roof-{what}, rect.fac-roof-{what}")
+        values[what] = found.evaluate_all(f"ns => ns.map({bare})")
+    values["mark"] = page.locator("path.fac-measured").evaluate_all(f"ns => ns.map({bare})")
+    assert len({tuple(pair) for pair in values.values()}) == 1, values
+    fast, slow = values["mark"]
+    assert fast != slow
+
+
+@pytest.mark.browser
 def test_on_a_phone_no_name_breaks_out_of_the_picture(mount):
     """ "flash at worst" stood over the upper edge of the shaded side."""
     page = mount(RooflineChart(n=8192, d=128, heads=8), width=480)

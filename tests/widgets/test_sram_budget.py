@@ -208,7 +208,7 @@ def test_what_is_too_much_is_one_block_and_a_handle_is_seen_at_a_wall(mount, wid
     assert spill["x"] < words["x"], "in the block that it counts"
     assert words["x"] + words["width"] < spill["x"] + spill["width"]
     assert spill["y"] < words["y"]
-    assert words["y"] + words["height"] < spill["y"] + spill["height"]
+    assert words["y"] + words["height"] / 2 < spill["y"] + spill["height"] - 8, "a halo has no ink"
     edge = page.locator(".fac-sram-edge").first
     limit = page.locator(".fac-sram-limit").first.bounding_box()
     assert limit["y"] + limit["height"] < edge.bounding_box()["y"], "the handle is not T4's"
@@ -299,7 +299,7 @@ def test_a_limit_stands_over_the_reads_that_it_allows(mount, width):
     said = page.locator(".fac-stage text").all_text_contents()
     for names, gpu in (("H100, B200", "H100"), ("A100-80", "A100-80"), ("L4", "L4"), ("T4", "T4")):
         assert re.match(rf"{want[gpu]} (×|times)", said[said.index(names) + 1])
-    assert "line: the fewest reads in so" in page.text_content(".fac-stage")
+    assert "fewest reads in so much" in page.text_content(".fac-stage")
     boxes = [one.bounding_box() for one in page.locator(".fac-stage text").all()]
     below = [
         b for b in boxes if b and b["y"] > page.locator(".fac-sram-read").first.bounding_box()["y"]
@@ -322,19 +322,30 @@ def test_what_is_outside_says_how_much_of_it_and_what_the_limit_costs(mount, wid
     page = mount(budget, width=width, reduced=True)
     shared, limit = budget.buffer_bytes(), GPUS["B200"].shared_bytes
     covered = page.locator(".fac-sram-spill").evaluate(
-        """(spill) => [...document.querySelectorAll('.fac-sram-buffer, .fac-chip')].map((n) => [
-          n.getBBox().x + n.getBBox().width > spill.getBBox().x + 1,
-          !!(n.compareDocumentPosition(spill) & Node.DOCUMENT_POSITION_FOLLOWING)])"""
+        """(spill) => Object.fromEntries(['.fac-sram-buffer', '.fac-chip'].map((what) => [what,
+          [...document.querySelectorAll(what)].filter((n) =>
+            n.getBBox().x + n.getBBox().width > spill.getBBox().x + 1).map((n) =>
+            !!(n.compareDocumentPosition(spill) & Node.DOCUMENT_POSITION_FOLLOWING))]))"""
     )
-    assert any(past for past, _ in covered)
-    assert all(below for past, below in covered if past), "neutral: it lies over S and O"
+    assert covered[".fac-sram-buffer"] == [True] * 3, "hatched over: S, O, m and l"
+    assert set(covered[".fac-chip"]) == {False}, "names stand on it"
+    veil = page.locator(".fac-sram-spill").evaluate("n => getComputedStyle(n).fillOpacity")
+    assert float(veil) < 0.5, "S was drawn half as long as Q, and O vanished: colours shine through"
+    pixels = width_of(page, ".fac-fill-q.fac-sram-buffer") / shared["Q"]
+    for name in "so":
+        part = page.locator(f".fac-sram-buffer.fac-fill-{name}").bounding_box()
+        assert part["width"] == pytest.approx(pixels * shared[name.upper()], abs=1.5)
+        named = page.locator(".fac-stage text", has_text=re.compile(f"^{name.upper()}( 64| 128|$)"))
+        box = named.first.bounding_box()
+        assert part["x"] < box["x"]
+        assert box["x"] + box["width"] < part["x"] + part["width"]
     assert sum(shared.values()) - limit == 159 * 1024
     wall = page.locator(".fac-sram-last").bounding_box()
     block = page.locator(".fac-sram-spill").bounding_box()
     assert wall["height"] > block["height"], "one wall goes through"
     assert wall["x"] + wall["width"] / 2 == pytest.approx(block["x"] + 1, abs=2)
     assert f"would be read {budget.rereads()} times" in page.text_content(".fac-stage")
-    assert "line: the fewest reads in so" in page.text_content(".fac-stage"), "the key stays"
+    assert "fewest reads in so much" in page.text_content(".fac-stage"), "the key stays"
     assert page.locator(".fac-sram-here.fac-sram-not").count() == 1, "a hollow dot: not possible"
     assert page.get_by_text("you would be here").count() == 1
     page.get_by_label("B_q").first.press("ArrowLeft")

@@ -155,10 +155,11 @@ function render({ model, el }) {
   const around = s("rect", { class: "fac-around" }); // the S whose corner it is
   const lead = s("path", { class: "fac-lead" }); // from a small S to its handle
   const drag = s("text", { class: "fac-trip fac-t-hand", "data-names": "n" });
-  const [reach, knob] = ["fac-grab", "fac-knob"].map((name) => grip(handled.svg, s("circle", { class: `${name} fac-corner`, r: 18, "data-handle": "n" }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y, 1)), () => ([grabbed, held_] = [null, true]), () => ((held_ = false), later())));
+  const [reach, knob] = ["fac-grab", "fac-knob"].map((name) => grip(handled.svg, s("circle", { class: `${name} fac-corner`, r: 18, "data-handle": "n" }, s("title", {}, "drag: N")), (x, y) => dragged(Math.max(x, y - above, 1)), () => ([grabbed, held_, above] = [null, true, shown.down]), () => ((held_ = false), later())));
   const arrows = s("path");
-  handled.svg.append(ghost, around, lead, drag, reach, knob, arrows);
-  let grabbed = null, held_ = false; // where a drag began: N for each pixel from the corner of the picture
+  const hand = s("g", {}, ghost, around, lead, drag, reach, knob, arrows);
+  handled.svg.append(hand);
+  let grabbed = null, held_ = false, above = 0; // where a drag began: N for each pixel from the corner of S, and how far below the row's top that lies
   const stage = part("accountant-picture", h("div", { class: "fac-lanes" }));
   const clock = s("svg", { class: "fac-clock", role: "img" }), clocked = scene(clock);
   const legend = h("p", { class: "fac-soft fac-scale" });
@@ -215,7 +216,7 @@ function render({ model, el }) {
 
   const width = () => (across_ ||= stage.clientWidth || 1000);
   let across_ = 0; // of the stage: read when its size changes, for a look at it costs a layout
-  let shown = { extra: null, extras: [], scale: 0, n: 0, alike: false };
+  let shown = { extra: null, extras: [], scale: 0, n: 0, down: 0, alike: false };
 
   function draw(unfolds = false) {
     if (!unfolds) for (const f of fields) f.follow(); // what was refused stays in sight
@@ -265,11 +266,11 @@ function render({ model, el }) {
 
   /**
    * A lane a row, all at one scale: the areas of one head, in numbers, each as tall as S. What is longer is more bytes, and
-   * more time of HBM: the axis of time lies below the rows, and a line through all is the time of the arithmetic. Where
-   * launches take longer than any row can show, they lie below the areas, with the time of the bytes in them.
+   * more time of HBM: the axis of time lies below the rows, and a line through all is the time of the arithmetic. Where a
+   * row waits for launches, these are its bar, with the time of the bytes in it; the areas below are that part, zoomed in.
    */
   function drawRows(shape, values, paces, alike) {
-    const z = grown(), line = 16 * z, letter_ = 7 * z, whole = width(), narrow = whole < 600 * z, beside = Math.round((narrow ? 112 : 170) * z), column = whole - beside, pad = 38 * z;
+    const z = grown(), line = 16 * z, letter_ = 7 * z, whole = width(), narrow = whole < 600 * z, beside = Math.round((narrow ? 112 : 170) * z), column = whole - beside, pad = (get("presenter") ? 27 : 38) * z;
     const rows = lanes.map((l, i) => ({ l, pace: paces[i] })).filter((_, i) => !alike || i !== 1), many = rows.length + shown.extras.length, waits = rows.some(({ pace }) => pace.limit === "overhead");
     const longest_ = Math.max(...paces.map((pace) => pace[pace.limit])), unit = longest_ >= 1 ? [1, "s"] : longest_ >= 1e-4 ? [1e-3, "ms"] : longest_ >= 1e-7 ? [1e-6, "µs"] : [1e-9, "ns"]; // one for all that lies on the axis
     const told = (seconds) => (waits ? milliseconds(1000 * seconds) : `${seconds >= 0.1 * unit[0] ? (seconds / unit[0]).toPrecision(3) : short(seconds / unit[0], 3)} ${unit[1]}`);
@@ -280,44 +281,57 @@ function render({ model, el }) {
       const at = symbols(shapeAt(n)), longest = Math.max((arithmetic * n) / shape.n, ...lanes.map((l) => extent(row(l, at))));
       return (column - (narrow ? 69 : 150) * z - 1.1 * line) / longest;
     };
-    const side = Math.min((get("presenter") ? 130 : 96 * z), fitted(data.limits.n) * data.limits.n);
-    const room = 2 ** Math.ceil(Math.log2(shape.n)), scale = Math.min(fitted(room), side / room), px = (x) => x * scale;
+    const side = Math.min((get("presenter") ? 120 : 96 * z), fitted(data.limits.n) * data.limits.n);
     const all = lanes.length + shown.extras.length, high = (Math.ceil(Math.max(side + pad, 84 * z)) * all + 6 * (all - many)) / many;
+    const room = 2 ** Math.ceil(Math.log2(shape.n)), scale = Math.min(fitted(room), (waits ? Math.min(side, 0.3 * high) : side) / room), px = (x) => x * scale;
     stage.style.setProperty("--fac-beside", `${beside}px`);
     stage.classList.toggle("fac-narrow", narrow);
     words.style.minHeight = whole < 1000 ? "2.5em" : ""; // two lines, whatever is said
-    const corner = px(shape.n), hung = corner < RING, hangs = corner + (hung ? (corner > 20 ? 0 : line) + 13 : 0), lineAt = px(arithmetic), second = waits ? 0 : scale / perUnit(values); // pixels
-    const most = Math.max(...paces.map((pace) => Math.max(pace.overhead, pace.traffic)));
+    legend.style.minHeight = whole < 600 ? "4lh" : "";
+    const corner = px(shape.n), hung = corner < RING, hangs = corner + (hung ? (corner > 20 ? 0 : line) + 13 : 0), lineAt = px(arithmetic), second = scale / perUnit(values); // pixels
+    const most = Math.max(...paces.map((pace) => Math.max(pace.overhead, pace.traffic))), whole_ = Math.min((column - (narrow ? 140 : 180) * z) / most, second), zoomed = second / whole_; // pixels of a second of launches
+    const gap = (zoomed > 1.05 ? 22 : 5) * z, bar = waits ? Math.max(11 * z, Math.min(40 * z, high - gap - hangs - 22 * z)) : 0, down = waits ? bar + gap : 0, lower = down ? `translate(0 ${down})` : "";
     for (const { l, pace } of rows) {
       const laid = row(l, values), end = px(extent(laid));
       renew(l.svg, { height: high });
+      for (const group of [l.marks, l.named]) renew(group, { transform: lower });
       laid.forEach((at, i) => place(l, l.trips[i], at));
       const named = name(l, laid, end);
       tell(l, laid);
       l.timed((add) => (waits ? launches(add, l, pace) : add("arithmetic", "path", { class: "fac-clock-arithmetic", d: `M${lineAt} -4V${high + 8}` })));
-      write(l.time, `${waits && !narrow ? "bytes: " : pace.limit === "arithmetic" ? "arithmetic: " : ""}${told(waits ? pace.traffic : pace[pace.limit])}`);
+      write(l.time, `${waits && !narrow ? "bytes: " : ""}${told(pace.traffic)}`);
       l.time.className = `fac-time${waits && pace.limit === "overhead" ? " fac-thin" : ""}`;
-      write(l.says, `${!waits && pace.limit === "arithmetic" ? `bytes: ${told(pace.traffic)}; ` : ""}${l.note}`);
+      write(l.says, `${!waits && pace.limit === "arithmetic" ? "arithmetic takes longer; " : ""}${l.note}`);
       beyond(l, waits ? named : Math.max(named, lineAt < named + 60 * z || pace.limit === "arithmetic" ? lineAt : 0));
     }
+    renew(hand, { transform: lower });
     /** The words behind a row, where it has room for them. */
     function beyond(l, from) {
       const left = (l === handled ? Math.max(from, corner) : from) + 9, free = column - left;
-      renew(l.end, { style: `left:${beside + left}px;max-width:${Math.min(free, 420 * z)}px` });
+      renew(l.end, { style: `top:${down && down + Math.min(0, corner / 2 - 10 * z)}px;left:${beside + left}px;max-width:${Math.min(free, 420 * z)}px` });
       l.end.classList.toggle("fac-tight", free < 84 * z);
     }
     function launches(add, l, pace) {
-      const count = get("layers") * l.model.launches, segments = count < 64 ? count : 1, long = column - (narrow ? 140 : 180) * z, w = (pace.overhead / most) * long, y = hangs + (hung ? 18 : 21) * z, t = Math.max(11 * z, Math.min(44 * z, high - y - 16 * z));
-      for (let k = 0; k < segments; k += 1) add(`launch ${k}`, "rect", { class: "fac-clock-other fac-launch", x: 1 + (k * w) / segments, y, width: w / segments, height: t });
-      add("bytes", "rect", { class: "fac-in-launch", x: 1, y: y + t / 4, width: (pace.traffic / most) * long, height: t / 2 });
-      add("says", "text", { class: `fac-launch-says${pace.limit === "overhead" ? " fac-clock-longest" : ""}`, x: Math.max(w, (pace.traffic / most) * long) + 8, y: y + t / 2 + 5 * z }, `${count} launch${count > 1 ? "es" : ""}: ${told(pace.overhead)}`);
+      const count = get("layers") * l.model.launches, segments = count < 64 ? count : 1, w = pace.overhead * whole_, part = pace.traffic * whole_, end = pace.traffic * second;
+      for (let k = 0; k < segments; k += 1) add(`launch ${k}`, "rect", { class: "fac-clock-other fac-launch", x: (k * w) / segments, y: 0, width: w / segments, height: bar });
+      add("bytes", "rect", { class: "fac-in-launch", x: 0, y: 0.35 * bar, width: part, height: 0.65 * bar }); // the boxes are to be seen above it
+      add("says", "text", { class: `fac-launch-says${pace.limit === "overhead" ? " fac-clock-longest" : ""}`, x: Math.max(w, part) + 8, y: bar / 2 + 5 * z }, `${count} launch${count > 1 ? "es" : ""}: ${told(pace.overhead)}`);
+      if (zoomed <= 1.05) return;
+      const factor = `${narrow ? "zoom" : "the filled part, zoomed in"} ${short(zoomed, 3)} ×`, held = 6 * z + 6.3 * z * factor.length < part + 0.35 * (end - part);
+      add("zoom", "path", { class: "fac-zoom", d: `M0 ${bar}V${down}H${end}L${part} ${bar}z` });
+      add("factor", "text", { class: "fac-launch-says fac-zoom-says", x: held ? 6 * z : end + 8, y: down - 5 * z }, factor);
     }
-    /** How often the strips lie in one square, in words on the second: 4 × 16 and 1 are 65. */
+    /** How many strips of Q are as much as one square, in words on the second: 4 × 64 and 4 are 65 × 4. */
     function tell(l, trips) {
-      const bound = data.models.find((m) => m.kind === "lower bound"), second = trips.filter((at) => at.kind === "square")[1], ratio = bound && second ? (second.wide * shape.n) / areas(bound, values).reduce((sum, at) => sum + at.wide * at.tall, 0) : 0;
-      const says = ratio >= 2 && inside(second) ? [`${short(ratio, 3)} × the strips`, `${short(ratio, 3)} × strips`, `${short(ratio, 3)} ×`].find((text) => letter_ * text.length < px(second.wide) - 3) ?? "" : "";
-      write(l.counted, says);
-      if (says) renew(l.counted, { x: px(second.x + second.wide / 2), y: corner / 2 + 5 + 1.1 * line });
+      const second = trips.filter((at) => at.kind === "square")[1], q = trips.find((at) => at.tensor === "q"), ratio = second && q ? second.wide / q.wide : 0, text = `${short(ratio, 3)} strips`, shows = ratio >= 2 && inside(second) && letter_ * text.length < px(second.wide) - 3;
+      write(l.counted, shows ? text : "");
+      if (shows) renew(l.counted, { x: aside(second, text.length, 13 * z).mid, y: corner / 2 + 5 + 1.1 * line });
+    }
+    /** The middle of the wider part that the line of the arithmetic leaves of a tile, and how large words so long may be in it. */
+    function aside(at, letters, most) {
+      const [from, to] = [px(at.x), px(at.x + at.wide)], cut = !waits && lineAt > from && lineAt < to;
+      const [a, b] = !cut ? [from, to] : lineAt - from > to - lineAt ? [from, lineAt - 3] : [lineAt + 3, to];
+      return { mid: (a + b) / 2, size: Math.min(most, (b - a) / ((cut ? 0.69 : 0.6) * letters)) };
     }
     /** Letters of strips: under each that is wide enough, else a list beside the last. Where the row ends, with them. */
     function name(l, trips, end) {
@@ -344,15 +358,15 @@ function render({ model, el }) {
       const w = px(at.wide), named = inside(at), two = twice(at), turn = Math.round(at.x / at.wide), letters = 7.5 * z * (score ?? "").length;
       const again = at.kind === "pile" && values.K_rows > shape.n ? ` ×${short(values.K_rows / shape.n, 3)}` : "", how = [at.direction === "read" ? "read" : "write", `${score ?? at.tensor.toUpperCase()}${again}`];
       const many = named || two ? 1 : score && corner > 17 ? [1, 2].find((tiles) => tiles * w > letters) ?? 0 : 0, shows = score ? !many ? !turn : many === 1 || turn % 2 : named || two; // of a pair the second has the letter
-      const key = [at.x, w, corner, many, how].join();
+      const key = [at.x, w, corner, many, how, lineAt].join();
       if (rect.facDrawn === key) return; // a change of scale often leaves it
       rect.facDrawn = key;
       renew(rect, { x: px(at.x), y: 0, width: w, height: corner, "stroke-width": w < 4 || many === 2 ? 0 : 0.5 }); // no seam through a name
-      if (two) says.replaceChildren(...how.map((text, k) => s("tspan", { x: px(at.x) + w / 2, dy: k ? "1.1em" : "-0.45em" }, text)));
+      const long = named ? how.join(" ") : how.reduce((a, text) => (text.length > a.length ? text : a)), { mid, size: fits } = named || two ? aside(at, long.length, (two ? 12 : 13) * z) : { mid: px(at.x) + w / 2 };
+      if (two) says.replaceChildren(...how.map((text, k) => s("tspan", { x: mid, dy: k ? "1.1em" : "-0.45em" }, text)));
       else write(says, named ? how.join(" ") : !score ? "" : many ? score : [...new Set(l.trips.map((trip) => trip.score))].filter(Boolean).join(", "));
-      const long = named ? how.join(" ") : how.reduce((a, text) => (text.length > a.length ? text : a)), most_ = w / (0.6 * long.length);
-      const size = !shows || (named && most_ > 14 * z) ? "" : `font-size:${named || two ? Math.min(12 * z, most_) : many ? Math.min(13 * z, (many * w) / (0.7 * score.length)) : 11 * z}px;`, below = !many && shows;
-      renew(says, { visibility: shows ? "visible" : "hidden", style: `${size}stroke-width:${named ? 9 : 5}px${below ? ";fill:var(--fac-ink);stroke:none;text-anchor:start" : ""}`, x: below ? (l === handled ? corner + 3 : 0) : px(at.x) + (many < 2 ? w / 2 : 0), y: below ? corner + 0.8 * line : corner / 2 + 5 });
+      const size = !shows ? "" : `font-size:${fits ?? (many ? Math.min(13 * z, (many * w) / (0.7 * score.length)) : 11 * z)}px;`, below = !many && shows;
+      renew(says, { visibility: shows ? "visible" : "hidden", style: `${size}stroke-width:${named ? 9 : 5}px${below ? ";fill:var(--fac-ink);stroke:none;text-anchor:start" : ""}`, x: below ? (l === handled ? corner + 3 : 0) : many < 2 ? mid : px(at.x), y: below ? corner + 0.8 * line : corner / 2 + 5 });
     }
     // The handle is on S's corner, or below it where it would hide S; its words are beside it, below the row.
     const held = { cx: corner, cy: hangs };
@@ -366,6 +380,7 @@ function render({ model, el }) {
     for (const l of shown.extras) {
       const long = px(l.entry.bytes / values.H / values.b / get("layers") / shape.n), torn = long > column;
       renew(l.svg, { height: high });
+      renew(l.marks, { transform: lower });
       renew(l.rect, { width: long, height: corner });
       renew(l.torn, { y: Math.min(16 * z, corner / 2 + 5), visibility: torn ? "visible" : "hidden" });
       write(l.says, l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters");
@@ -373,16 +388,22 @@ function render({ model, el }) {
     }
     drawClock();
     const square = handled.model.terms.find((term) => "N_q" in term.powers && "N_k" in term.powers);
-    write(legend, `${values.H > 1 ? `All ${values.H} heads` : "One head"}${get("layers") > 1 ? ` of ${get("layers")} layers` : ""}. ${square ? `A square: S or P, N × N numbers${values.H > 1 ? " of each head" : ""}, ${bytesText(termBytes(square, values) * get("layers"))}. ` : ""}A strip: Q, K, V or O, N × d. All times are the least by formula; none is measured.`);
+    write(legend, `${values.H > 1 ? `All ${values.H} heads` : "One head"}${get("layers") > 1 ? ` of ${get("layers")} layers` : ""}. ${square ? `A square: S or P, N × N numbers${values.H > 1 ? " of each head" : ""}, ${bytesText(termBytes(square, values) * get("layers"))}. ` : ""}${strips()} All times are the least by formula; none is measured.`);
     if (shown.scale && shown.scale !== scale && shown.width === whole) zoom(shown.scale / scale, shown.n * scale);
-    shown = { ...shown, scale, n: shape.n, width: whole };
+    shown = { ...shown, scale, down, n: shape.n, width: whole };
+
+    /** What a strip is: with fewer K/V heads those of K and V are less. */
+    function strips() {
+      const of = (tensor) => handled.model.terms.filter((term) => term.tensor === tensor && !("K_rows" in term.powers)).map((term) => bytesText(termBytes(term, values) * get("layers")))[0], [q, k] = ["q", "k"].map(of);
+      return `A strip, N × d: ${k === q ? `Q, K, V or O, ${q}` : `Q or O, ${q}${k ? `; K or V, ${k}` : ""}`}.`;
+    }
 
     /** The axis of time below the rows, or what the boxes of launches are. */
     function drawClock() {
       const size = 13 * z, least = paces[0].arithmetic, gpu_ = get("gpu"), an = /^[AEFHILMNORSX]/.test(gpu_) ? "an" : "a";
       renew(clock, { height: Math.round((narrow ? 5.2 : 3.6) * size), "font-size": `${size}px`, "aria-label": `Least time on ${an} ${gpu_}. ${rows.map(({ l, pace }) => `${l.label.textContent}: ${told(pace[pace.limit])}, set by ${pace.limit === "overhead" ? "launches" : pace.limit}`).join("; ")}.` });
       clocked((add) => {
-        const facts = [`A box: a launch, ${told(data.launch_s)}. Filled: its bytes, at ${chip.hbm_gb_per_s} GB/s.`, `The arithmetic takes ${told(least)}, at ${chip.tflops_half} TFLOP/s (${gpu_}).`];
+        const facts = [`A box: a launch, ${told(data.launch_s)}. Filled: all bytes of the row, at ${chip.hbm_gb_per_s} GB/s.`, `The arithmetic takes ${told(least)}, at ${chip.tflops_half} TFLOP/s (${gpu_}).`];
         if (waits) return facts.flatMap((text) => wrapped(text, Math.floor(whole / (0.52 * size)))).forEach((text, i) => add(`wait ${i}`, "text", { class: "fac-clock-says", x: 0, y: (1 + 1.35 * i) * size }, text));
         const far = Math.max(lineAt, ...rows.map(({ l }) => px(extent(row(l, values))))), lasts = far / second;
         const step = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500].find((n) => lasts / unit[0] / n <= 5), ticks = Math.ceil(lasts / unit[0] / step), to = Math.min(column - 2, ticks * step * unit[0] * second);

@@ -127,7 +127,7 @@ function render({ model, el }) {
   function portion(add, m, share, x, y, fs, long) {
     const w = (long ? 8 : 5.5) * fs, tall = 0.42 * fs;
     add(`share ${m.label} all`, "rect", { class: "fac-roof-share", x, y, width: w, height: tall });
-    add(`share ${m.label} part`, "rect", { class: `fac-roof-part fac-roof-of-${meant(m)}`, x, y, width: w * share, height: tall }, `${Math.round(100 * share)} %`);
+    add(`share ${m.label} part`, "rect", { class: `fac-roof-part fac-roof-of-${meant(m)}${valued(m)}`, x, y, width: w * share, height: tall }, `${Math.round(100 * share)} %`);
   }
 
   /** Above the field, where a length is a number: what HBM moves for each kernel, what it loads on the chip, and how fast it is. */
@@ -146,7 +146,7 @@ function render({ model, el }) {
         const y = (1.6 + 1.75 * j) * fs, long_ = (room * of(m)) / most;
         if (!i) add(`row ${m.label}`, "text", { class: `fac-t-name${long ? "" : " fac-t-small"}`, x: 0, y: y + 0.8 * tall }, long ? m.label : first(m));
         if (name === "part") add(`share ${m.label} all`, "rect", { class: "fac-roof-share", x, y, width: room, height: tall });
-        add(`${name} ${m.label}`, "rect", { class: `fac-roof-${name} fac-roof-of-${meant(m)}`, x, y, width: long_, height: tall }, says(m));
+        add(`${name} ${m.label}`, "rect", { class: `fac-roof-${name} fac-roof-of-${meant(m)}${valued(m)}`, x, y, width: long_, height: tall }, says(m));
         add(`${name} ${m.label} says`, "text", { class: "fac-t-small", x: x + (name === "part" ? room : long_) + 0.4 * fs, y: y + 0.8 * tall }, says(m));
       });
     });
@@ -157,7 +157,7 @@ function render({ model, el }) {
     const diamond = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`, bold = `fac-t-name${long ? "" : " fac-t-small"}`, small = "fac-t-small";
     const unit = long ? " TFLOP/s" : "", edges = {};
     for (const m of [...marks].sort((a, b) => b.tflops - a.tflops)) {
-      const [x, y] = [X(m.intensity), Y(m.tflops)], roof = attainable(m.intensity, chip), flat = m.intensity >= ridge, key = m.label, colour = `fac-roof-${meant(m)}`;
+      const [x, y] = [X(m.intensity), Y(m.tflops)], roof = attainable(m.intensity, chip), flat = m.intensity >= ridge, key = m.label, colour = `fac-roof-${meant(m)}${valued(m)}`;
       const share = `${Math.round((100 * m.tflops) / roof)} % of ${short(roof, 3)}`, title = long ? m.label : first(m);
       const write = (id, lines, at, anchor, row) => lines.forEach(([text, cls], j) => add(`${id} ${key} ${j}`, "text", { class: cls, x: at, y: row + (0.3 + LINE * j) * fs, "text-anchor": anchor }, text));
       const clear = (side, row, lines, more = 0) => { // names of one side stand one below another
@@ -183,7 +183,7 @@ function render({ model, el }) {
         portion(add, m, m.tflops / roof, flat ? x - (long ? 8.8 : 6.3) * fs : x + 0.8 * fs, (y + up) / 2 + 0.3 * fs, fs, long);
         write("name", lines, at, flat ? "end" : "start", clear(flat, y + 1.5 * fs, lines));
       }
-      add(`mark ${key}`, "path", { class: `fac-measured fac-roof-of-${meant(m)}`, d: diamond(x, y, 0.62 * fs) }, m.label);
+      add(`mark ${key}`, "path", { class: `fac-measured fac-roof-of-${meant(m)}${valued(m)}`, d: diamond(x, y, 0.62 * fs) }, m.label);
     }
   }
 
@@ -310,6 +310,12 @@ function render({ model, el }) {
 
   /** Whose colour a mark has: what its name says. */
   const meant = (m) => (m.loads || /flash|fused/.test(m.label) ? "flash" : /naive|eager/.test(m.label) ? "naive" : "other");
+
+  /** Of several marks of one colour the fastest has the strong value, the others the weak one. */
+  function valued(m) {
+    const alike = get("marks").filter((o) => o.n === m.n && o.gpu === m.gpu && meant(o) === meant(m));
+    return alike.length < 2 || meant(m) === "other" ? "" : alike.every((o) => o.tflops <= m.tflops) ? " fac-roof-strong" : " fac-roof-weak";
+  }
 
   function tell(points, marks, ridge, chip) {
     const most = short(100 * Math.min(1, points[1].x / ridge), 2), queries = Math.min(get("queries"), get("n")), many = `${queries} quer${queries === 1 ? "y" : "ies"}`;

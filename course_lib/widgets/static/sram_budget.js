@@ -99,10 +99,10 @@ function render({ model, el }) {
     block((add) => hands((over) => {
       const edges = [shared.Q, shared.Q + (shared.K ?? shared["K, all stages"])]; // a limit that stands at a handle ends above it
       walls.forEach(({ limit }, i) => over(`limit ${i}`, "path", { class: "fac-sram-limit", d: `M${px(limit)} ${top}v${edges.some((edge) => Math.abs(px(edge) - px(limit)) < fs) ? tall - 3.4 * fs : tall}` }));
-      if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall }); // one block: no tensor alone is too much
-      if (total > most) over("spill hatch", "path", { class: "fac-sram-hatch", d: hatching(px(most), top, px(total) - px(most), tall, 11) });
+      if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall }); // hatched over: each part keeps its length and its colour
+      if (total > most) over("spill hatch", "path", { class: "fac-sram-hatch", d: hatching(px(most), top, px(total) - px(most), tall, 12) });
       if (over_) over("last", "path", { class: "fac-sram-last fac-sram-floor", d: `M${px(most) - 2.5} ${top - 0.7 * fs}h5v${tall + 1.1 * fs}h-5z` }); // over which it spills
-      const spans = slide(add, over, shared, "shared", top, tall, px, fs, [], most);
+      const spans = slide(add, over, shared, "shared", top, tall, px, fs, over_ ? [px(most)] : []);
       if (perThread) registerFile(add, over, now, px, y, fs);
       add("ruler", "path", { class: "fac-outline", d: `M${px(0)} ${top + tall}H${px(room)}` });
       handles(over, spans, now, px, top, tall, fs, width, narrow, over_ ? { from: px(most), text: `${over_} too much` } : null);
@@ -138,34 +138,46 @@ function render({ model, el }) {
    * memory, with square tiles; each GPU's limit meets it at what it allows. Tiles that fit none fade.
    */
   function drawReads(add, y, { now, px, room, total, width, fs, narrow, largest, over_ }) {
-    const n = get("n"), of = (rows) => Math.ceil(n / rows), many = of(get("block_q")), most = of(LEAST), tall = 5 * fs, top = y + 0.7 * fs, base = top + 1.1 * fs + tall;
+    const n = get("n"), of = (rows) => Math.ceil(n / rows), many = of(get("block_q")), most = of(LEAST), tall = 7 * fs, top = y + 0.7 * fs, base = top + 1.1 * fs + tall;
     const Y = (reads) => base - Math.min(1, reads / most) * tall, need = (rows) => sum(bufferBytes(now.terms, { ...now.values, block_q: rows, block_k: rows }));
     const best = largest.at(-1), least = of(best), costs = over_ && best && least > many, often = `${many} time${many > 1 ? "s" : ""}`, here = [px(total), Y(many)];
     const head = `K and V ${over_ ? "would be" : "are"} read ${often}${costs ? (narrow ? `; what fits: ${least}` : `; with the largest square tile that fits, of ${best} rows, ${least} times`) : `${narrow ? "" : ", once for each tile of Q,"} at N = ${n}`}`;
     add("reads", "text", { class: "fac-t-name", x: 1, y }, head);
-    const key = ["line: the fewest reads in so", "much memory, with square tiles"];
-    (narrow ? key : [key.join(" ")]).forEach((says, i) => add(`reads key ${i}`, "text", { class: "fac-t-soft", x: px(room), y: top + (1 + 1.2 * i) * fs, "text-anchor": "end" }, says));
     if (many > most) add("reads more", "text", { class: "fac-t-small", x: px(total) + 0.3 * fs, y: top + 0.4 * fs }, `↑ ${many}`);
     const d = stairs([n, room, width, top, base, now.values.d, now.values.b, get("stages"), get("buffers")].join(), (rows) => px(need(rows)), (rows) => need(rows) <= room, of, most, top, Y);
     if (d) add("reads line", "path", { class: "fac-sram-line", d: `${d}H${px(room)}` });
     add("reads axis", "path", { class: "fac-outline", d: `M1 ${base}H${px(room)}` });
     const texts = walls.map(({ names }) => names.join(", ")), places = spread(walls.map(({ limit }) => px(limit)), texts.map((text) => wide(text, 0.95 * fs) + 0.5 * fs), 0, width);
+    const taken = []; // where the limits' words stand
     walls.forEach(({ limit }, i) => {
       const at = px(limit), reads = largest[i] ? of(largest[i]) : 0, off = !reads || reads > most;
       add(`floor ${i}`, "path", { class: "fac-sram-least fac-sram-floor", d: `M${at - 1.5} ${off ? top : Y(reads)}h3V${base + 0.3 * fs}h-3z` });
       if (Math.abs(places[i] - at) > 4) add(`floor lead ${i}`, "path", { class: "fac-sram-lead", d: `M${at} ${base + 0.3 * fs}L${places[i]} ${base + 0.6 * fs}` });
       add(`floor ${i} 0`, "text", { class: "fac-t-small fac-t-name", x: places[i], y: base + 1.4 * fs, "text-anchor": "middle" }, texts[i]);
       const says = reads ? [`${off ? "↑ " : ""}${reads} times, ${largest[i]} rows`, `${off ? "↑ " : ""}${reads} times`, `${off ? "↑ " : ""}${reads} ×`] : ["no tile fits", "none"], free = (walls[i + 1] ? px(walls[i + 1].limit) : width) - at - 0.6 * fs;
-      add(`floor ${i} 1`, "text", { class: "fac-t-soft", x: at + 0.3 * fs, y: (off ? top + ((many > most ? 1.4 : 0.4) + 1.1 * (i % 2)) * fs : Y(reads) - 0.25 * fs) }, says.find((text) => wide(text, 0.87 * fs) < free && !narrow) ?? says.at(-1));
+      const words_ = says.find((text) => wide(text, 0.87 * fs) < free && !narrow) ?? says.at(-1), up = off ? top + ((many > most ? 1.4 : 0.4) + 1.1 * (i % 2)) * fs : Y(reads) - 0.25 * fs;
+      taken.push({ end: at + 0.8 * fs + wide(words_, 0.87 * fs), y: up });
+      add(`floor ${i} 1`, "text", { class: "fac-t-soft", x: at + 0.3 * fs, y: up }, words_);
     });
-    // Its words stand left of its stem; where no GPU has so much, right of it or over the line.
+    // What the line is, on it, or over the words that stand there.
+    const key = narrow ? ["fewest reads in so much", "memory (square tiles)"] : ["fewest reads in so much memory (square tiles)"], starts = px(room) - wide(key.at(-1), 0.87 * fs), rows_ = largestTile(now.terms, now.values, (room * starts) / px(room));
+    const over = Math.min(Y(of(rows_ || TILE)) - 0.5 * fs, ...taken.filter(({ end }) => end > starts).map((at) => at.y - 1.1 * fs));
+    key.forEach((says, i) => add(`reads key ${i}`, "text", { class: "fac-t-soft", x: px(room), y: over - 1.2 * (key.length - 1 - i) * fs, "text-anchor": "end" }, says));
+    // Its words stand left of its stem; where no GPU has so much, below it, right of it or over the line.
     const size_ = (text) => wide(text, 0.87 * fs), last = walls.map(({ limit }) => px(limit)).filter((x) => x < here[0] - 4).at(-1) ?? 0, forms = [over_ ? "you would be here" : "you are here", "here"];
     const behind = over_ && forms.find((text) => size_(text) + fs < px(room) - here[0]), says = (behind !== "here" && behind) || forms.find((text) => size_(text) + (over_ ? 2.4 : 1.2) * fs < here[0] - last), left = says && says !== behind;
+    const half = wide(forms[0], 0.95 * fs) / 2, under = over_ && Math.min(here[0], width - half) - half > places.at(-1) + wide(texts.at(-1), 0.95 * fs) / 2 + 0.6 * fs;
+    if (under) return marked({ x: Math.min(here[0], width - half), y: base + 1.4 * fs, "text-anchor": "middle" }, forms[0]);
     const place = over_ && left ? { x: Math.min(here[0] + 0.4 * fs, px(room)), y: here[1] - 0.8 * fs } : { x: here[0] + (left ? -0.6 : 0.6) * fs, y: base - 0.4 * fs };
-    add("here stem", "path", { class: "fac-sram-read", d: `M${here[0]} ${base}V${here[1].toFixed(2)}` });
-    add("here", "circle", { class: `fac-sram-here${over_ ? " fac-sram-not" : ""}`, cx: here[0], cy: here[1], r: 0.42 * fs });
-    add("here says", "text", { class: "fac-t-small fac-t-name", ...place, "text-anchor": left ? "end" : "start" }, says ?? "here");
-    return base + 1.9 * fs;
+    return marked({ ...place, "text-anchor": left ? "end" : "start" }, says ?? "here");
+
+    /** The mark of these tiles, with its words; returns where the picture ends. */
+    function marked(place, text) {
+      add("here stem", "path", { class: "fac-sram-read", d: `M${here[0]} ${base}V${here[1].toFixed(2)}` });
+      add("here", "circle", { class: `fac-sram-here${over_ ? " fac-sram-not" : ""}`, cx: here[0], cy: here[1], r: 0.42 * fs });
+      add("here says", "text", { class: "fac-t-small fac-t-name", ...place }, text);
+      return base + 1.9 * fs;
+    }
   }
 
   /** The line of the fewest reads: it is the same while a tile's edge is dragged. */
@@ -195,7 +207,7 @@ function render({ model, el }) {
   }
 
   /** Lay buffers side by side from the left wall, each with its name on no fence. Returns where each one is. */
-  function slide(add, over, buffers, where, y, tall, px, fs, fences, most = Infinity) {
+  function slide(add, over, buffers, where, y, tall, px, fs, fences) {
     const spans = {}, names = [];
     let from = 0;
     for (const [name, bytes] of Object.entries(buffers)) {
@@ -204,8 +216,7 @@ function render({ model, el }) {
       add(`${where} ${kind}`, "rect", { class: `fac-sram-buffer fac-fill-${kind}`, x, y, width: w, height: tall }, `${name}: ${bytesText(bytes, KIB)}`);
       for (let i = 1; i < staged; i += 1) add(`${where} ${kind} ${i}`, "path", { class: "fac-sram-stage", d: `M${x + (i * w) / staged} ${y}v${tall}` });
       const letter = name.split(",")[0] + (staged > 1 ? ` ×${staged}` : "");
-      const seen = Math.min(px(most) - x, w); // what is past the last limit has no name of its own
-      if (kind !== "other" && (most === Infinity || seen > 0)) names.push({ kind, letter, x, w: seen, sizes: [bytesText(bytes, KIB), short(bytes / KIB, 3)] });
+      if (kind !== "other") names.push({ kind, letter, x, w, sizes: [bytesText(bytes, KIB), short(bytes / KIB, 3)] });
       from += bytes;
     }
     const free = (part, rows) => clear(part, rows, fences, fs), all = (row) => names.every((one) => free(one, row(one)) != null), high = tall > 4 * fs;
@@ -239,11 +250,11 @@ function render({ model, el }) {
       add(`says ${i}`, "text", { class: "fac-t-hand", "data-names": edges[i][0], x, y: base + row * fs, "text-anchor": narrow ? "start" : "middle" }, text);
     });
     // All of it: a brace below. What no GPU has: words in the block, or behind the brace where it is small; and below, of what the sum is.
-    const block_ = over ? ends[2] - over.from : 0, size_ = Math.min(1.3 * fs, block_ / 12), held = size_ > 0.85 * fs;
+    const block_ = over ? ends[2] - over.from : 0, size_ = Math.min(1.2 * fs, block_ / 12), held = size_ > 0.85 * fs;
     const brace = base + (narrow ? 4.7 : 3.6) * fs, text = over && !held ? over.text : bytesText(now.total, KIB), start = over && !held ? over.from : 1, half = wide(text, 1.1 * fs) / 2 + 0.4 * fs, middle = (start + ends[2]) / 2, inside = ends[2] - start > 2 * half + 0.6 * fs;
     add("brace", "path", { class: "fac-sram-lead", d: `M${start} ${brace - 0.35 * fs}v${0.35 * fs}${inside ? `H${middle - half}M${middle + half} ${brace}` : ""}H${ends[2]}v${-0.35 * fs}` });
     add("total", "text", { class: "fac-t-big", x: inside ? middle : over ? start - 0.6 * fs : ends[2] + 0.6 * fs, y: brace + 0.45 * fs, "text-anchor": inside ? "middle" : over ? "end" : "start" }, text);
-    if (held) add("too much", "text", { class: "fac-t-big fac-sram-too", style: `font-size:${size_}px`, x: (over.from + ends[2]) / 2, y: top + tall / 2 + 0.35 * fs, "text-anchor": "middle" }, over.text);
+    if (held) add("too much", "text", { class: "fac-t-big fac-sram-too", style: `font-size:${size_}px`, x: (over.from + ends[2]) / 2, y: base - 0.65 * fs, "text-anchor": "middle" }, over.text); // below the names
     const marks = now.shared["m, l"], note = over ? `${Object.entries(now.shared).map(([name, bytes]) => `${name.split(",")[0] === "m" ? "m and ℓ" : name.split(",")[0]} ${short(bytes / KIB, 3)}`).join(" + ")} KiB` : marks ? `grey: ${bytesText(marks, KIB)}, each row’s maximum m and sum ℓ, 4 bytes each` : "", size = wide(note, 0.85 * fs), edge = Math.max(...places.map((x, i) => x + sizes[i] / 2)), from = Math.max(ends[2], edge + 0.6 * fs), beside = !narrow && from + size + fs < width;
     if (beside && marks && !over && from === ends[2]) add("note lead", "path", { class: "fac-sram-lead", d: `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` });
     const meets = !narrow && !beside && edge > ends[2] - size - fs; // a handle's name
