@@ -279,7 +279,7 @@ function render({ model, el }) {
         const at = left + k * cell, page = table[place], bad = wrong.some((token) => Math.floor(token / size) === place);
         if (place === -2) { // what the table said before
           add(`was ${x}`, "rect", { class: "fac-pages-was", x: at, width: plate, y, height: 1.6 * fs }, `page ${now.copied[0]} until now`);
-          add(`was says ${x}`, "text", { class: "fac-t-small", x: at + plate / 2, y: text, "text-anchor": "middle" }, String(now.copied[0]));
+          add(`was says ${x}`, "text", { class: "fac-t-small fac-pages-was-says", x: at + plate / 2, y: text, "text-anchor": "middle" }, String(now.copied[0]));
           return void add(`was struck ${x}`, "path", { class: "fac-pages-struck", d: `M${at + 0.35 * fs} ${y + 1.15 * fs}L${at + plate - 0.35 * fs} ${y + 0.45 * fs}` });
         }
         if (place < 0) return void add(`gap ${x}`, "text", { x: at + plate / 2, y: text, "text-anchor": "middle" }, "…");
