@@ -113,8 +113,9 @@ class Sources:
         return these
 
     def _of_a_launch(self, tensor: Any, values: np.ndarray) -> frozenset[int] | None:
+        kind = plainest_kind(tensor)
         for known in self.written:
-            if is_part(values, self.values(known, plainest_kind(tensor))):
+            if is_part(values, self.values(known, kind)):
                 return frozenset()
             if is_scaled(values, self.values(known), precision_of(tensor)):
                 return frozenset()

@@ -243,7 +243,8 @@ def _clamped(x: Array, low: float = -128) -> Rows:
 def _at_least(x: Array, least: float, added: float = 0, of_zeros: float | None = 1) -> Rows:
     """Return rows whose scales are guarded by a small number, which is not small to all rows.
 
-    ``of_zeros``: the scale of a row of zeros, None: that number."""
+    ``of_zeros``: the scale of a row of zeros, None: that number.
+    """
     guarded = np.maximum(_largest(x) / 127, least) + added
     return _in(np.where(_largest(x) == 0, of_zeros or guarded, guarded), x)
 
