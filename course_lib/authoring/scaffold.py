@@ -6,7 +6,6 @@ corpus of submissions is as large as the others'.
 
 from __future__ import annotations
 
-import ast
 import re
 import tomllib
 from pathlib import Path
@@ -162,7 +161,7 @@ def lesson(root: Path, number: int, name: str) -> list[Path]:
     words = {"number": number, "title": title, "name": folder, "part": _last_part(root)}
     made = [
         _write(specs / "lesson.toml", _TOML.format(**words)),
-        _write(specs / "__init__.py", _package(number, f"Exercises of {title.lower()}.", [], [])),
+        _write(specs / "__init__.py", f'"""Exercises of {title.lower()}."""\n'),
         _write(sources / "lesson.py", _LESSON.format(**words)),
         _write(sources / "exercises.py", _EXERCISES.format(**words)),
     ]
@@ -176,7 +175,7 @@ def exercise(root: Path, id: str, function: str | None = None) -> list[Path]:
         raise Refused(f"{id!r} is no id of an exercise: write 9.2, 9.2b or 9-star.")
     number, slug = int(matched[1]), id.replace(".", "-")
     specs, corpus = _specs(root, number), root / "tests" / "submissions" / id
-    facts, package = specs / "lesson.toml", specs / "__init__.py"
+    facts = specs / "lesson.toml"
     sources = list((root / "sources").glob(f"{number:02}_*/exercises.py"))
     if not facts.exists() or not sources:
         raise Refused(f"There is no lesson {number:02} yet: course new lesson {number:02} NAME")
@@ -191,34 +190,10 @@ def exercise(root: Path, id: str, function: str | None = None) -> list[Path]:
     return [
         _write(facts, told + _FACTS.format(**words)),
         _write(specs / f"{function}.py", _SPEC.format(**words)),
-        _write(package, _with_module(package, number, function)),
         _write(sources[0], cells + (_CELLS.format(**words) + mark if mark else "") + end),
         _write(corpus / "right" / "plain.py", _RIGHT.format(**words)),
         _write(corpus / "wrong" / "squared.py", _WRONG.format(**words)),
     ]
-
-
-def _with_module(package: Path, number: int, module: str) -> str:
-    """Return the text of a lesson's ``__init__`` with one more module that makes an exercise."""
-    tree = ast.parse(package.read_text(encoding="utf-8"))
-    names = [a.name for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names]
-    values = [node.value for node in tree.body if isinstance(node, ast.Assign)]
-    made = next(value for value in values if isinstance(value, ast.Tuple))
-    elements = [ast.unparse(element) for element in made.elts]
-    modules = sorted({*names, module} - {"annotations"})
-    says = ast.get_docstring(tree) or ""
-    return _package(number, says, modules, [*elements, f"{module}.EXERCISE"])
-
-
-def _package(number: int, says: str, modules: list[str], elements: list[str]) -> str:
-    names = ", ".join(modules)
-    lines = [f'"""{says}"""', "", "from __future__ import annotations", ""]
-    if modules:
-        one = f"from course_lib.specs.lesson_{number:02} import {names}"
-        lines += [one if len(one) <= 100 else one.replace(names, f"(\n    {names},\n)"), ""]
-    one = f"EXERCISES = ({', '.join(elements)}{',' * (len(elements) == 1)})"
-    several = ["EXERCISES = (", *(f"    {element}," for element in elements), ")"]
-    return "\n".join([*lines, *([one] if len(one) <= 100 else several), ""])
 
 
 def _specs(root: Path, number: int) -> Path:

@@ -1,12 +1,16 @@
 """The exercises: facts in ``lesson_NN/lesson.toml``, and beside it the Python that judges them.
 
-A lesson's Python is imported when one of its exercises is asked for. ``EXERCISES`` holds them all,
-for those who want every one.
+A lesson's Python is imported when one of its exercises is asked for: every module of its folder in
+which an `Exercise`, or a tuple of them, has a name. ``EXERCISES`` holds all, for those who want
+every one.
 """
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from course_lib import lessons
@@ -32,9 +36,19 @@ def find(name: str) -> Exercise:
     raise UnknownExercise(f"Exercise {facts.id} has a lesson.toml, but no Python that judges it.")
 
 
+@cache
 def of_lesson(number: int) -> tuple[Exercise, ...]:
-    """Return the exercises of one lesson, whose Python is imported now."""
-    return importlib.import_module(f"{__name__}.lesson_{number:02}").EXERCISES
+    """Return the exercises of one lesson, as its facts are ordered; its Python is imported now."""
+    package = f"{__name__}.lesson_{number:02}"
+    names = [module.name for module in iter_modules(import_module(package).__path__)]
+    made = {e.id: e for name in names for e in _made_in(f"{package}.{name}")}
+    facts = (facts for facts in lessons.all_exercises() if facts.lesson == number)
+    return tuple(made[one.id] for one in facts if one.id in made)
+
+
+def _made_in(module: str) -> Iterator[Exercise]:
+    for x in vars(import_module(module)).values():
+        yield from (e for e in (x if isinstance(x, tuple) else (x,)) if isinstance(e, Exercise))
 
 
 def __getattr__(name: str) -> Any:

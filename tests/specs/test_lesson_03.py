@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
-from course_lib.specs import find
-from course_lib.specs.lesson_03 import EXERCISES
+from course_lib.specs import find, of_lesson
 from course_lib.specs.lesson_03.exposing import BROKEN as JUDGED
 from course_lib.specs.lesson_03.piles import walk
 
-NAMES = [exercise.function for exercise in EXERCISES]
+NAMES = [exercise.function for exercise in of_lesson(3)]
 
 
 def told(exercise, mistake):
@@ -171,7 +170,7 @@ def test_empty_answers_to_stream_average_fail(answer):
 
 
 def test_every_case_of_stream_average_rejects_zeros_and_the_mean():
-    spec = next(e for e in EXERCISES if e.function == "stream_average")
+    spec = next(e for e in of_lesson(3) if e.function == "stream_average")
     close = partial(np.allclose, rtol=1e-3, atol=0)  # values may be near 1e-9
     for case in spec.cases(np.random.default_rng(3)):
         piles, values = case.args

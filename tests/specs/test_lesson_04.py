@@ -16,11 +16,10 @@ from course_lib.attention import masks
 from course_lib.attention.truth import attention_float64
 from course_lib.checking import report_for
 from course_lib.judging.report import Verdict
-from course_lib.specs import find
-from course_lib.specs.lesson_04 import EXERCISES
+from course_lib.specs import find, of_lesson
 from course_lib.specs.lesson_04.window import window_truth
 
-NAMES = [exercise.function for exercise in EXERCISES]
+NAMES = [exercise.function for exercise in of_lesson(4)]
 
 
 def report(function, name, seed=7):
@@ -45,7 +44,7 @@ def test_the_stub_is_not_attempted(name):
 
 
 def test_every_mistake_has_one_name_per_exercise_and_a_sentence():
-    for exercise in EXERCISES:
+    for exercise in of_lesson(4):
         said = {(mistake.name, mistake.says) for mistake in exercise.mistakes}
         assert len({name for name, _ in said}) == len(said)
 
@@ -142,7 +141,7 @@ def test_wrong_predictions_are_recognised(mistake):
 
 
 def test_the_ledger_agrees_with_the_written_answers():
-    (exercise,) = (e for e in EXERCISES if e.function == "predict_loads")
+    (exercise,) = (e for e in of_lesson(4) if e.function == "predict_loads")
     assert exercise.truth() == RIGHT
 
 

@@ -14,9 +14,9 @@ from helpers import changed, renamed, report_on, solutions, words_of
 from course_lib.judging.report import Verdict
 from course_lib.judging.spec import Observed
 from course_lib.judging.tolerance import same
-from course_lib.specs.lesson_05 import EXERCISES
+from course_lib.specs import of_lesson
 
-SPECS = {exercise.function: exercise for exercise in EXERCISES}
+SPECS = {exercise.function: exercise for exercise in of_lesson(5)}
 KERNELS = [name for name, spec in SPECS.items() if spec.kind == "kernel"]
 
 

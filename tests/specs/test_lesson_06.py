@@ -15,10 +15,10 @@ from helpers import changed, renamed, report_on, solutions, words_of  # noqa: E4
 from course_lib.checking import report_for  # noqa: E402
 from course_lib.judging.report import Verdict  # noqa: E402
 from course_lib.judging.spec import Observed  # noqa: E402
-from course_lib.specs.lesson_06 import EXERCISES  # noqa: E402
+from course_lib.specs import of_lesson  # noqa: E402
 from course_lib.specs.lesson_06.on_a_gpu import FINE, ON_A_GPU, RACES, REFUSED  # noqa: E402
 
-SPECS = {exercise.function: exercise for exercise in EXERCISES}
+SPECS = {exercise.function: exercise for exercise in of_lesson(6)}
 KERNELS = [name for name, spec in SPECS.items() if spec.kind == "kernel"]
 
 
