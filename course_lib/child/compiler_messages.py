@@ -23,124 +23,70 @@ _BLOCK = r"<\[(?P<shape>.*?)\], (?P<dtype>\w+)>"
 
 # (pattern in the message, sentence with the pattern's groups); the first match wins
 _RULES: tuple[tuple[str, str], ...] = (
-    (
-        r"is a promise to the compiler, and here it is not kept",
-        "the compiler takes a hint for true, and on a GPU loads other addresses where it is false: "
-        "promise only what holds in every call, or nothing",
-    ),
-    (
-        r"'int' object is not iterable(?=[\s\S]*boundary_check)",
-        "`boundary_check` wants a tuple, and (1) is a number: write (1,), with a comma",
-    ),
-    (
-        r"PassManager::run failed(?=[\s\S]*\bwhile\b)(?=[\s\S]*(block_ptr|descriptor))",
-        "a block pointer (or a descriptor) cannot be carried through `while` (the compiler says "
-        "only PassManager::run failed): use `for start in range(...)`, or plain pointers",
-    ),
-    (
-        r"'torch.dtype' object has no attribute",
-        "a dtype of torch stands in a kernel: a cast there is .to(tl.float16), or .to(v.dtype) of "
-        "a tile",
-    ),
-    (
-        r"Expected dtype \[.*\] but got (?P<got>\w+)",
-        "this function takes float32 only, and got {got}: cast with .to(tl.float32) first",
-    ),
-    (
-        r"unsupported AST node type: Break",
-        "`break` does not exist on a GPU: put the condition into the loop's bound, or mask",
-    ),
-    (
-        r"unsupported AST node type: Continue",
-        "`continue` does not exist on a GPU: put the condition into the loop's bound, or mask",
-    ),
-    (
-        r"unsupported AST node type: (?P<node>\w+)",
-        "this piece of Python ({node}) does not exist in a kernel",
-    ),
-    (
-        r"is not string|Cannot evaluate f-string",
-        'on a GPU `print` takes a plain text first: print("name", tensor); or remove it',
-    ),
-    (
-        r"object has no attribute append|.append. is not in list",
-        "a list cannot grow in a kernel: keep one accumulator (tl.zeros) and add to it",
-    ),
-    (
-        r"only tuple comprehensions are supported",
-        "a list comprehension does not exist in a kernel: use a loop and an accumulator",
-    ),
-    (
-        r"Input shapes should have M >= (?P<m>\d+), N >= (?P<n>\d+) and K >= (?P<k>\d+)",
-        "this `tl.dot` of (M, K) and (K, N) is too small (needed: M >= {m}, N >= {n}, K >= {k}): "
-        "fill the short side up with zeros",
-    ),
-    (
-        r"Cannot access global variable (?P<name>\w+)",
-        "a kernel cannot read the global variable `{name}`: pass it as an argument, or write "
-        "{name} = tl.constexpr(...)",
-    ),
-    (
-        r"NameError\('(?P<name>\w+) is not defined'\)",
-        "`{name}` is not defined at this point: a missing import, a misspelt name, or a variable "
-        "that is only assigned inside a loop or an `if`",
-    ),
-    (
-        r"range must be a power of 2",
-        "`tl.arange` needs a power of two: take the next one and mask what is too much",
-    ),
-    (
-        r"arange's arguments must be of type tl.constexpr(?=[\s\S]*\barange\(\s*(?!0\s*,))",
-        "`tl.arange` takes constants: write start + tl.arange(0, BLOCK)",
-    ),
-    (
-        r"arange's arguments must be of type tl.constexpr",
-        "the bounds of `tl.arange` must be known when compiling: declare the parameter as "
-        "tl.constexpr",
-    ),
-    (
-        r"Shape element \d+ must have type `constexpr",
-        "a tile's shape must be known when compiling: declare its sizes as tl.constexpr",
-    ),
-    (
-        r"incompatible dimensions at index[\s\S]*\btl\.softmax\(",
-        "`tl.softmax` keeps no axis of its maxima and sums, so that they do not meet the tile: "
-        "write its lines out, and make columns of both, x[:, None]",
-    ),
-    (
-        r"incompatible dimensions at index \d+: (?P<a>\d+) and (?P<b>\d+)",
-        "tiles of {a} and of {b} elements meet in one expression and do not broadcast: x[:, None] "
-        "makes a column of x, x[None, :] a row",
-    ),
-    (
-        r"must have (equal|the same) reduction|not compatible for matmul",
-        "the inner sizes of `tl.dot` differ: is a tl.trans missing, or is one too many?",
-    ),
-    (
-        r"operands must be same dtype. Got (?P<a>\w+) and (?P<b>\w+)",
-        "`tl.dot` got {a} and {b}: cast one to the other's dtype, a.to(b.dtype) of two tiles a, b",
-    ),
-    (
-        r"unsupported tensor index",
-        "a single element of a tile cannot be picked on a GPU: mask and reduce (tl.sum) instead",
-    ),
-    (
-        r"__setitem__ is not supported",
-        "a tile cannot be changed in place on a GPU: build the new one with tl.where",
-    ),
-    (
-        r"Boolean value of Tensor with more than one value",
-        "`if` needs one value, not a tile: use tl.where to choose element by element",
-    ),
-    (
-        r"loop body should only have one block",
-        "`return` inside a loop does not exist on a GPU: use a mask or the loop's bound",
-    ),
-    (
-        r"Unsupported function referenced: <[a-z -]*?(?P<what>\w+)( of| at|>)",
-        "a kernel can call only triton.language and @triton.jit functions, not `{what}`",
-    ),
-)
+    (r"is a promise to the compiler, and here it is not kept",
+     "the compiler takes a hint for true, and on a GPU loads other addresses where it is false: "
+     "promise only what holds in every call, or nothing"),
+    (r"'int' object is not iterable(?=[\s\S]*boundary_check)",
+     "`boundary_check` wants a tuple, and (1) is a number: write (1,), with a comma"),
+    (r"PassManager::run failed(?=[\s\S]*\bwhile\b)(?=[\s\S]*(block_ptr|descriptor))",
+     "a block pointer (or a descriptor) cannot be carried through `while` (the compiler says "
+     "only PassManager::run failed): use `for start in range(...)`, or plain pointers"),
+    (r"'torch.dtype' object has no attribute",
+     "a dtype of torch stands in a kernel: a cast there is .to(tl.float16), or .to(v.dtype) of "
+     "a tile"),
+    (r"Expected dtype \[.*\] but got (?P<got>\w+)",
+     "this function takes float32 only, and got {got}: cast with .to(tl.float32) first"),
+    (r"unsupported AST node type: Break",
+     "`break` does not exist on a GPU: put the condition into the loop's bound, or mask"),
+    (r"unsupported AST node type: Continue",
+     "`continue` does not exist on a GPU: put the condition into the loop's bound, or mask"),
+    (r"unsupported AST node type: (?P<node>\w+)",
+     "this piece of Python ({node}) does not exist in a kernel"),
+    (r"is not string|Cannot evaluate f-string",
+     'on a GPU `print` takes a plain text first: print("name", tensor); or remove it'),
+    (r"object has no attribute append|.append. is not in list",
+     "a list cannot grow in a kernel: keep one accumulator (tl.zeros) and add to it"),
+    (r"only tuple comprehensions are supported",
+     "a list comprehension does not exist in a kernel: use a loop and an accumulator"),
+    (r"Input shapes should have M >= (?P<m>\d+), N >= (?P<n>\d+) and K >= (?P<k>\d+)",
+     "this `tl.dot` of (M, K) and (K, N) is too small (needed: M >= {m}, N >= {n}, K >= {k}): "
+     "fill the short side up with zeros"),
+    (r"Cannot access global variable (?P<name>\w+)",
+     "a kernel cannot read the global variable `{name}`: pass it as an argument, or write "
+     "{name} = tl.constexpr(...)"),
+    (r"NameError\('(?P<name>\w+) is not defined'\)",
+     "`{name}` is not defined at this point: a missing import, a misspelt name, or a variable "
+     "that is only assigned inside a loop or an `if`"),
+    (r"range must be a power of 2",
+     "`tl.arange` needs a power of two: take the next one and mask what is too much"),
+    (r"arange's arguments must be of type tl.constexpr(?=[\s\S]*\barange\(\s*(?!0\s*,))",
+     "`tl.arange` takes constants: write start + tl.arange(0, BLOCK)"),
+    (r"arange's arguments must be of type tl.constexpr",
+     "the bounds of `tl.arange` must be known when compiling: declare the parameter as "
+     "tl.constexpr"),
+    (r"Shape element \d+ must have type `constexpr",
+     "a tile's shape must be known when compiling: declare its sizes as tl.constexpr"),
+    (r"incompatible dimensions at index[\s\S]*\btl\.softmax\(",
+     "`tl.softmax` keeps no axis of its maxima and sums, so that they do not meet the tile: "
+     "write its lines out, and make columns of both, x[:, None]"),
+    (r"incompatible dimensions at index \d+: (?P<a>\d+) and (?P<b>\d+)",
+     "tiles of {a} and of {b} elements meet in one expression and do not broadcast: x[:, None] "
+     "makes a column of x, x[None, :] a row"),
+    (r"must have (equal|the same) reduction|not compatible for matmul",
+     "the inner sizes of `tl.dot` differ: is a tl.trans missing, or is one too many?"),
+    (r"operands must be same dtype. Got (?P<a>\w+) and (?P<b>\w+)",
+     "`tl.dot` got {a} and {b}: cast one to the other's dtype, a.to(b.dtype) of two tiles a, b"),
+    (r"unsupported tensor index",
+     "a single element of a tile cannot be picked on a GPU: mask and reduce (tl.sum) instead"),
+    (r"__setitem__ is not supported",
+     "a tile cannot be changed in place on a GPU: build the new one with tl.where"),
+    (r"Boolean value of Tensor with more than one value",
+     "`if` needs one value, not a tile: use tl.where to choose element by element"),
+    (r"loop body should only have one block",
+     "`return` inside a loop does not exist on a GPU: use a mask or the loop's bound"),
+    (r"Unsupported function referenced: <[a-z -]*?(?P<what>\w+)( of| at|>)",
+     "a kernel can call only triton.language and @triton.jit functions, not `{what}`"),
+)  # fmt: skip
 
 
 # name of a mistake -> a piece of its sentence

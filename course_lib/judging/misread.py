@@ -246,17 +246,22 @@ def _merged(one: Any, other: Any, right: Any) -> Any:
 
 
 class Known(NamedTuple):
-    """A mistake that has a name."""
+    """A mistake that has a name, and the ways to make it."""
 
     name: str
     says: str
     slips: tuple[Misreading, ...]
 
+    @classmethod
+    def table(cls, *rows: tuple[Any, ...]) -> tuple[Known, ...]:
+        """Return the mistakes of a table, whose rows are (name, what to tell, *ways).
 
-def known(name: str, says: str, *slips: str | Misreading) -> Known:
-    """Return a mistake; a word stands for the slip of the recurrence that ``SLIPS`` calls so."""
-    readings = (Misreading(loop=SLIPS[s]) if isinstance(s, str) else s for s in slips)
-    return Known(name, says, tuple(readings))
+        A way is a word where it is the slip of the recurrence that ``SLIPS`` calls so.
+        """
+        return tuple(
+            cls(name, says, tuple(Misreading(SLIPS[x]) if isinstance(x, str) else x for x in ways))
+            for name, says, *ways in rows
+        )
 
 
 def _down_the_columns(s: Array, v: Array) -> tuple[Array, int]:

@@ -15,21 +15,8 @@ from typing import Any
 from course_lib.judging.spec import Case
 
 SECONDS = 1.5  # after which no shorter walk is tried
-_TARGETS = (
-    1,
-    2,
-    3,
-    4,
-    6,
-    8,
-    9,
-    12,
-    16,
-    17,
-    24,
-    32,
-    64,
-)  # for a number that the object is made with
+# for a number that the object is made with
+_TARGETS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 17, 24, 32, 64)
 _MOST_LINES = 40
 _MANY = 6  # times that a call is repeated, and shown as a loop
 ANOTHER = "another."  # before a method's name: it is called on a new object, see `another`

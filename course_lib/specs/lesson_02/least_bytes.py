@@ -95,11 +95,8 @@ _LEAST_MISTAKES = table(
      "the 4 bytes per row of the log-sum-exp are in it. Training wants them; the output does not. "
      "Here they are left out.",
      {"lse": True}),
-    (
-        "O is counted in fp32",
-        "O is stored in itemsize bytes a number, as the inputs are.",
-        {"o_bytes": 4},
-    ),
+    ("O is counted in fp32", "O is stored in itemsize bytes a number, as the inputs are.",
+     {"o_bytes": 4}),
     ("not in bytes", "this is in MB: return bytes.", {"unit": 1e6}),
     ("not in bytes", "this is in MiB: return bytes.", {"unit": 2**20}),
     ("not in bytes", "this is in GB: return bytes.", {"unit": 1e9}),

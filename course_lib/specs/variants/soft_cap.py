@@ -50,30 +50,21 @@ def _capped(squeeze: Callable[[Array], Array]) -> Callable[..., Array]:
 
 
 def _slips(rule: Rule, cap: float) -> tuple[tuple[str, str, Rule], ...]:
-    others = (
-        (
-            "the soft-cap is missing",
-            "the scores are used as they are, without the cap.",
-            lambda s: s,
-        ),
-        (
-            "the scores are clipped",
-            "the scores are cut off at the cap: tanh bends them on the way there.",
-            lambda s: np.clip(s, -cap, cap),
-        ),
-        (
-            "tanh is not multiplied by the cap",
-            "after tanh the scores lie between -1 and 1: multiply by the cap.",
-            lambda s: np.tanh(s / cap),
-        ),
-        (
-            "the scores are not divided by the cap",
-            "tanh gets the score itself, so that it is full at 3: divide by the cap first.",
-            lambda s: cap * np.tanh(s),
-        ),
-    )
+    def squeezed(by: Callable[[Array], Array]) -> Rule:
+        return replace(rule, score=_capped(by))
+
     return table(
-        *((name, says, replace(rule, score=_capped(squeeze))) for name, says, squeeze in others),
+        ("the soft-cap is missing", "the scores are used as they are, without the cap.",
+         squeezed(lambda s: s)),
+        ("the scores are clipped",
+         "the scores are cut off at the cap: tanh bends them on the way there.",
+         squeezed(lambda s: np.clip(s, -cap, cap))),
+        ("tanh is not multiplied by the cap",
+         "after tanh the scores lie between -1 and 1: multiply by the cap.",
+         squeezed(lambda s: np.tanh(s / cap))),
+        ("the scores are not divided by the cap",
+         "tanh gets the score itself, so that it is full at 3: divide by the cap first.",
+         squeezed(lambda s: cap * np.tanh(s))),
         ("the soft-cap comes before the scale",
          "the products q·k are capped and divided by sqrt(d) afterwards: scale first.",
          replace(rule, when="before the scale")),
