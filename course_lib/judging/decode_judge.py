@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -34,13 +34,35 @@ from course_lib.judging.tolerance import allowed_error, as_float64, output_round
 
 ROWS = 16  # the least that tl.dot takes: every group here fits
 ONCE = "reads each cached number once"
-Share = Callable[..., Any]  # (split, splits, n, length, block_k) -> the numbers of its keys
 
 
-def run(split: int, splits: int, n: int, length: int, _block_k: int) -> np.ndarray:
-    """Return split's keys: of n in runs of ceil(n / splits), those before ``length``."""
-    share = -(-n // splits)
-    return np.arange(split * share, max(split * share, min((split + 1) * share, length)))
+class Run(NamedTuple):
+    """The keys of one split: of a cache of n places, of which ``length`` are filled."""
+
+    split: int
+    splits: int
+    n: int
+    length: int
+    block_k: int
+
+    @property
+    def share(self) -> int:
+        """Return how many places a split has."""
+        return -(-self.n // self.splits)
+
+    @property
+    def keys(self) -> np.ndarray:
+        """Return the numbers of its keys."""
+        return self.in_runs_of(self.share)
+
+    @property
+    def tiles(self) -> int:
+        """Return how many tiles its keys fill, the last one in part."""
+        return -(-len(self.keys) // self.block_k)
+
+    def in_runs_of(self, share: int) -> np.ndarray:
+        """Return what its keys were if each split had this share."""
+        return np.arange(self.split * share, min((self.split + 1) * share, self.length))
 
 
 def asked(case: Case) -> tuple[list[int], int]:
@@ -60,7 +82,7 @@ class Parts:
     """
 
     attend: Callable[..., Any] = attention_truth
-    share: Share = run
+    share: Callable[[Run], np.ndarray] = lambda at: at.keys
     empty: tuple[float, float] = (0.0, -math.inf)
     placed: Callable[..., Any] | None = None
     read: Callable[[Any], Any] = lambda q: q
@@ -79,7 +101,7 @@ class Parts:
         for split in range(splits):
             for first in range(1 if alike else b):
                 mine = np.s_[:] if alike else np.s_[first : first + 1]
-                keys = self.share(split, splits, n, lengths[first], block_k)
+                keys = self.share(Run(split, splits, n, lengths[first], block_k))
                 if not len(keys):
                     continue
                 tiles = {"block_q": ROWS, "block_k": block_k}
@@ -189,14 +211,14 @@ def least(case: Case) -> Least:
     q, k = case.args[:2]
     (lengths, splits), block_k = asked(case), case.kwargs["block_k"]
     (b, h, d), kv_heads = q.shape, k.shape[1]
-    shares = [
-        len(run(split, splits, k.shape[2], length, block_k))
+    runs = [
+        Run(split, splits, k.shape[2], length, block_k)
         for length in lengths
         for split in range(splits)
     ]
-    tiles = sum(-(-share // block_k) for share in shares)
+    tiles = sum(one.tiles for one in runs)
     whole = kv_heads * d * tiles * block_k
-    keys = kv_heads * d * sum(shares) if case.counted else whole
+    keys = kv_heads * d * sum(len(one.keys) for one in runs) if case.counted else whole
     return Least(
         rule="each row of k and v is loaded once, for all the heads that share it, and what is "
         "returned is stored once",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,9 +20,9 @@ from course_lib.judging.decode_judge import (
     ROWS,
     TRUTH,
     Parts,
+    Run,
     decode_case,
     half_launches,
-    run,
 )
 from course_lib.judging.sized_launches import decode_launches
 from course_lib.judging.spec import Case, Exercise, Mistake
@@ -71,37 +71,10 @@ def _sized(rng: Generator) -> Iterator[tuple[Case, int]]:
         yield replace(one, name=f"{one.name}, {splits} splits"), splits
 
 
-def _tiles_like_cards(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
-    keys = np.arange(length)
-    return np.asarray(keys[keys // block_k % splits == split])
-
-
-def _runs_of_tiles(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
-    keys = np.arange(length)
-    return np.asarray(keys[keys // block_k // -(-n // (splits * block_k)) == split])
-
-
-def _rounded_down(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
-    share = n // splits
-    return np.arange(split * share, min((split + 1) * share, length))
-
-
-def _rest_to_the_last(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
-    share = n // splits
-    return np.arange(split * share, min(n if split == splits - 1 else (split + 1) * share, length))
-
-
-def _one_key_more(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
-    share = n // splits + 1
-    return np.arange(split * share, min((split + 1) * share, length))
-
-
-def _to_whole_tiles(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
-    """Return split's keys and, in its last tile, those of its neighbour."""
-    mine = run(split, splits, n, length, block_k)
-    whole = -(-len(mine) // block_k) * block_k
-    first = mine[0] if len(mine) else 0
-    return np.arange(first, min(first + whole, length))
+def _to_whole_tiles(at: Run) -> np.ndarray:
+    """Return the split's keys and, in its last tile, those of its neighbour."""
+    first = at.split * at.share
+    return np.arange(first, min(first + at.tiles * at.block_k, at.length))
 
 
 def _neighbours_as_zeros(
@@ -116,31 +89,27 @@ def _neighbours_as_zeros(
     n = k.shape[2]
     k, v = (torch.nn.functional.pad(x, (0, 0, 0, 1)) for x in (k, v))  # what a masked load brings
 
-    def share(split: int, splits: int, _n: int, length: int, block_k: int) -> np.ndarray:
-        sizes = (split, splits, n, min(length, n), block_k)
-        reached = _to_whole_tiles(*sizes)
-        return np.where(np.isin(reached, run(*sizes)), reached, n)
+    def share(at: Run) -> np.ndarray:
+        own = at._replace(n=n, length=min(at.length, n))
+        reached = _to_whole_tiles(own)
+        return np.where(np.isin(reached, own.keys), reached, n)
 
     return Parts(share=share)(q, k, v, *lengths, splits=splits, block_k=block_k)
 
 
-def _to_the_end(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
-    return np.arange(split * -(-n // splits), length)
+def _in_tiles(split_of: Callable[[Run, np.ndarray], np.ndarray]) -> Parts:
+    """Return the parts of somebody who gives whole tiles, by their numbers, to splits."""
+
+    def share(at: Run) -> np.ndarray:
+        keys = np.arange(at.length)
+        return np.asarray(keys[split_of(at, keys // at.block_k) == at.split])
+
+    return Parts(share=share)
 
 
-def _all_of_them(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
-    return np.arange(length)
-
-
-def _one_tile(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
-    return run(split, splits, n, length, block_k)[:block_k]
-
-
-def _first_tile_again(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
-    """Return the cache's first tile, as often as a split has tiles."""
-    mine = run(split, splits, n, length, block_k)
-    last = mine[-1] + 1 if len(mine) else 0
-    return np.tile(np.arange(min(block_k, last)), -(-len(mine) // block_k))
+def _rest_to_the_last(at: Run) -> np.ndarray:
+    mine = at.in_runs_of(share := at.n // at.splits)
+    return np.arange(at.split * share, at.length) if at.split == at.splits - 1 else mine
 
 
 def _in_turn(x: Any, kv_heads: int) -> Any:
@@ -152,69 +121,46 @@ def _in_turn(x: Any, kv_heads: int) -> Any:
 
 _NO_KEY = "a program without a key has l_sum = 0 and m = -inf: its o is 0 and its lse is -inf"
 OF_SHARES = Mistake.table(
-    (
-        "a split takes its neighbour's keys",
-        "the last tile of a split reaches into the next one, so those keys count twice: a key "
-        "counts if it lies before the end of its own split, not before the end of the cache.",
-        Parts(share=_to_whole_tiles),
-    ),
-    (
-        "the neighbour's keys count as score 0",
-        "the last tile of a split reaches into the next one. Those keys are not loaded, but their "
-        "scores of 0 count: the mask of the scores ends with the split's own keys, too.",
-        _neighbours_as_zeros,
-    ),
-    (
-        "every split takes all the keys",
-        "the loop of each program begins at 0: it begins at split * share.",
-        Parts(share=_all_of_them),
-    ),
-    (
-        "a split goes on to the end",
-        "the loop of a split ends at (split + 1) * share, or with the last key: here it goes on.",
-        Parts(share=_to_the_end),
-    ),
-    (
-        "a split takes one tile only",
-        "a split may hold many tiles, or one and a bit: loop over them.",
-        Parts(share=_one_tile),
-    ),
-    (
-        "only the first tile of keys counts",
-        "the addresses of K and V do not move, neither with the split nor with the loop: keys = "
-        "start + tl.arange(0, BLOCK_K).",
-        Parts(share=_first_tile_again),
-    ),
-    (
-        "the last keys belong to no split",
-        "share is n / splits rounded down, so that the last keys are left over: round up.",
-        Parts(share=_rounded_down),
-    ),
-    (
-        "another share of the keys",
-        "merged, these parts are right; but split i is to hold the keys from i * share to "
-        "(i + 1) * share, share = ceil(n / splits), as in 10.3, whatever block_k is.",
-        Parts(share=_tiles_like_cards),
-        Parts(share=_runs_of_tiles),
-        Parts(share=_rest_to_the_last),
-        Parts(share=_one_key_more),
-    ),
-    (
-        "a split without keys is not guarded",
-        f"{_NO_KEY}, not NaN.",
-        *(Parts(empty=x) for x in ((math.nan, -math.inf), (math.nan, math.nan), (0.0, math.nan))),
-    ),
-    (
-        "the lse of a split without keys is not -inf",
-        f"{_NO_KEY}.",
-        *(Parts(empty=(0.0, x)) for x in NOT_NONE),
-    ),
-    (
-        "the parts are stored in another order",
-        "part number split of all heads comes first: row (split * B * H_kv + kv_head) * group.",
-        Parts(placed=_in_turn),
-    ),
-)
+    ("a split takes its neighbour's keys",
+     "the last tile of a split reaches into the next one, so those keys count twice: a key "
+     "counts if it lies before the end of its own split, not before the end of the cache.",
+     Parts(share=_to_whole_tiles)),
+    ("the neighbour's keys count as score 0",
+     "the last tile of a split reaches into the next one. Those keys are not loaded, but their "
+     "scores of 0 count: the mask of the scores ends with the split's own keys, too.",
+     _neighbours_as_zeros),
+    ("every split takes all the keys",
+     "the loop of each program begins at 0: it begins at split * share.",
+     Parts(share=lambda at: np.arange(at.length))),
+    ("a split goes on to the end",
+     "the loop of a split ends at (split + 1) * share, or with the last key: here it goes on.",
+     Parts(share=lambda at: np.arange(at.split * at.share, at.length))),
+    ("a split takes one tile only",
+     "a split may hold many tiles, or one and a bit: loop over them.",
+     Parts(share=lambda at: at.keys[: at.block_k])),
+    ("only the first tile of keys counts",
+     "the addresses of K and V do not move, neither with the split nor with the loop: keys = "
+     "start + tl.arange(0, BLOCK_K).",
+     Parts(share=lambda at: np.tile(np.arange(min(at.block_k, at.keys[-1] + 1)), at.tiles)
+           if at.tiles else at.keys)),
+    ("the last keys belong to no split",
+     "share is n / splits rounded down, so that the last keys are left over: round up.",
+     Parts(share=lambda at: at.in_runs_of(at.n // at.splits))),
+    ("another share of the keys",
+     "merged, these parts are right; but split i is to hold the keys from i * share to "
+     "(i + 1) * share, share = ceil(n / splits), as in 10.3, whatever block_k is.",
+     _in_tiles(lambda at, tiles: tiles % at.splits),
+     _in_tiles(lambda at, tiles: tiles // -(-at.n // (at.splits * at.block_k))),
+     Parts(share=_rest_to_the_last),
+     Parts(share=lambda at: at.in_runs_of(at.n // at.splits + 1))),
+    ("a split without keys is not guarded", f"{_NO_KEY}, not NaN.",
+     *(Parts(empty=x) for x in ((math.nan, -math.inf), (math.nan, math.nan), (0.0, math.nan)))),
+    ("the lse of a split without keys is not -inf", f"{_NO_KEY}.",
+     *(Parts(empty=(0.0, x)) for x in NOT_NONE)),
+    ("the parts are stored in another order",
+     "part number split of all heads comes first: row (split * B * H_kv + kv_head) * group.",
+     Parts(placed=_in_turn)),
+)  # fmt: skip
 
 EXERCISE = Exercise.of(
     "10.5",

@@ -20,9 +20,9 @@ from course_lib.judging.decode_judge import (
     ROWS,
     TRUTH,
     Parts,
+    Run,
     decode_case,
     half_launches,
-    run,
 )
 from course_lib.judging.sized_launches import decode_launches
 from course_lib.judging.spec import Case, Exercise, Mistake
@@ -86,17 +86,9 @@ def _sized(rng: Generator) -> Iterator[Case]:
         yield _padded(replace(one, name=name), splits, filled, n)
 
 
-def _off_by(more: int) -> Any:
-    """Return the keys of somebody who takes each sequence for longer than it is."""
-    return lambda split, splits, n, length, block_k: run(
-        split, splits, n, min(length + more, n), block_k
-    )
-
-
-def _tile_of_padding(split: int, splits: int, n: int, length: int, block_k: int) -> np.ndarray:
-    """Return the keys of a run, as far as it fills its last tile with a key of the sequence."""
-    mine, whole = (run(split, splits, n, x, block_k) for x in (length, n))
-    return whole[: -(-len(mine) // block_k) * block_k]
+def _as_if(length: Callable[[Run], int]) -> Parts:
+    """Return the parts of somebody for whom a split's keys end with another length."""
+    return Parts(share=lambda at: at._replace(length=min(length(at), at.n)).keys)
 
 
 def _with_length(of: Any) -> Any:
@@ -134,11 +126,10 @@ def _times_infinity(q: Any, k: Any, v: Any, lengths: Any, *, splits: int, block_
     """Return NaN for each part whose last tile reaches into padding that is not finite."""
     o, lse = TRUTH(q, k, v, lengths, splits=splits, block_k=block_k)
     for (split, batch), _ in np.ndenumerate(o[:, :, 0, 0]):
-        mine = run(split, splits, k.shape[2], int(lengths[batch]), block_k)
-        beyond = np.arange(len(mine), -(-len(mine) // block_k) * block_k) + split * -(
-            -k.shape[2] // splits
-        )
-        if not v[batch, :, beyond[beyond < k.shape[2]]].isfinite().all():
+        at = Run(split, splits, k.shape[2], int(lengths[batch]), block_k)
+        first = split * at.share
+        beyond = v[batch, :, first + len(at.keys) : first + at.tiles * block_k]
+        if not beyond.isfinite().all():
             o[split, batch] = math.nan
     return o, lse
 
@@ -151,22 +142,21 @@ _MISTAKES = Mistake.table(
     ("the padding counts",
      "a sequence has lengths[batch] keys, and what lies behind them in its cache belongs to "
      "nobody: neither the loop nor the mask may reach past that.",
-     Parts(share=_off_by(1 << 30))),
+     _as_if(lambda at: at.n)),
     ("only the last split ends with the sequence",
      "a sequence may end in any split: the end of each share is the smaller of its own end and "
      "lengths[batch], not that of the last split alone.",
-     Parts(share=lambda split, splits, n, length, block_k: run(
-         split, splits, n, length if split == splits - 1 else n, block_k))),
+     _as_if(lambda at: at.length if at.split == at.splits - 1 else at.n)),
     ("the padding counts in the last tile",
      "the loop ends with the sequence, but its last tile is masked at the end of the run: the "
      "keys of it that lie behind the length count.",
-     Parts(share=_tile_of_padding)),
+     Parts(share=lambda at: at._replace(length=at.n).keys[: at.tiles * at.block_k])),
     ("the sequence is one key too long",
      "lengths[batch] is how many keys there are: the last one is number lengths[batch] - 1.",
-     Parts(share=_off_by(1))),
+     _as_if(lambda at: at.length + 1)),
     ("the sequence is one key too short",
      "the newest key counts as well: keys < length, not length - 1.",
-     Parts(share=_off_by(-1))),
+     _as_if(lambda at: at.length - 1)),
     ("a sequence without a key gets one",
      "lengths[batch] may be 0: then no key counts, o is 0 and lse is -inf.",
      _with_length(lambda lengths: lengths.clamp(min=1))),
@@ -191,8 +181,7 @@ _MISTAKES = Mistake.table(
      "merged, these parts are right; but here the cache is split, not the sequence: split i has "
      "the keys from i * share to (i + 1) * share, share = ceil(n / splits), as far as they are "
      "filled.",
-     Parts(share=lambda split, splits, n, length, block_k: run(
-         split, splits, length, length, block_k))),
+     Parts(share=lambda at: at._replace(n=at.length).keys)),
 )  # fmt: skip
 
 EXERCISE = Exercise.of(
