@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import permutations
 from typing import Any
 
@@ -29,7 +28,7 @@ def _seconds(flops: float, n_bytes: float, launches: int, on: GPU) -> list[float
     return list(traffic.time_bounds(flops, n_bytes, launches, on).values())
 
 
-def _largest(seconds: list[float]) -> str:
+def _largest(seconds: Sequence[float]) -> str:
     return REGIMES[seconds.index(max(seconds))]
 
 
@@ -162,53 +161,23 @@ def _answers(rule: Callable[..., str]) -> Callable[[list[Call]], tuple[str, ...]
     return lambda calls: tuple(rule(*call[1:]) for call in calls)
 
 
-def _by_seconds(change: Callable[..., list[float]]) -> Callable[..., str]:
+def _regime(*call: Any) -> str:
+    return _largest(_seconds(*call))
+
+
+def _of(choice: Callable[..., str]) -> Callable[..., str]:
+    """Return the rule that answers with ``choice`` of the three times, in the order of REGIMES."""
+    return lambda *call: choice(*_seconds(*call))
+
+
+def _by_seconds(change: Callable[..., Sequence[float]]) -> Callable[..., str]:
     """Return the rule that takes the largest of three times, after somebody changed them."""
-    return lambda flops, n_bytes, launches, on: _largest(change(flops, n_bytes, launches, on))
+    return _of(lambda *seconds: _largest(change(*seconds)))
 
 
-def _two_of_three(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
-    """Return what an if-chain says that compares neighbours only."""
-    overhead, moving, computing = _seconds(flops, n_bytes, launches, on)
-    if overhead > moving:
-        return "overhead"
-    return "traffic" if moving > computing else "arithmetic"
-
-
-def _above_the_least(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
-    """Return what somebody says for whom overhead wins against the smaller of the others."""
-    overhead, *others = _seconds(flops, n_bytes, launches, on)
-    return "overhead" if overhead > min(others) else _largest([0.0, *others])
-
-
-def _traffic_first(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
-    """Return what somebody says for whom overhead comes in where traffic has won already."""
-    overhead, moving, computing = _seconds(flops, n_bytes, launches, on)
-    if computing > moving:
-        return "arithmetic"
-    return "overhead" if overhead > moving else "traffic"
-
-
-def _with_overhead(added: Sequence[int], *call: Any) -> list[float]:
-    """Return the times, where that of the launches is part of others as well."""
-    seconds = _seconds(*call)
-    return [time + more * seconds[0] for time, more in zip(seconds, added, strict=True)]
-
-
-def _with_margin(by: float, *call: Any) -> list[float]:
-    overhead, *others = _seconds(*call)
-    return [overhead / by, *others]
-
-
-def _in_whole_seconds(of: Sequence[int], *call: Any) -> list[float]:
-    """Return the times, of which those that ``of`` marks are cut to whole seconds."""
-    return [time // 1 if cut else time for time, cut in zip(_seconds(*call), of, strict=True)]
-
-
-def _above_the_sum(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
-    """Return what somebody says for whom overhead wins against both others together."""
-    overhead, *others = _seconds(flops, n_bytes, launches, on)
-    return "overhead" if overhead > sum(others) else _largest([0.0, *others])
+def _with_figures(change: Callable[..., Iterable[Any]]) -> Callable[..., str]:
+    """Return the rule that takes the largest time of a call that somebody changed."""
+    return lambda *call: _regime(*change(*call))
 
 
 def _at_a_ridge_of(intensity: float) -> Callable[..., str]:
@@ -223,101 +192,97 @@ def _at_a_ridge_of(intensity: float) -> Callable[..., str]:
     return rule
 
 
-def _in_microseconds(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
-    return _largest([round(t * 1e6) for t in _seconds(flops, n_bytes, launches, on)])
-
-
-def _upside_down(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
-    overhead, moving, computing = _seconds(flops, n_bytes, launches, on)
-    return _largest([overhead, computing, moving])
-
-
 def _kept_without(place: int) -> Callable[[list[Call]], tuple[str, ...]]:
     """Return what somebody answers who keeps answers by all arguments but the one at ``place``."""
 
     def answers(calls: list[Call]) -> tuple[str, ...]:
         kept: dict[tuple[Any, ...], str] = {}
-        made = _answers(_by_seconds(_seconds))(calls)
+        made = _answers(_regime)(calls)
         by = [call[1 : 1 + place] + call[2 + place :] for call in calls]
         return tuple(kept.setdefault(key, one) for key, one in zip(by, made, strict=True))
 
     return answers
 
 
+# the three times are called o, t and a: of overhead, traffic and arithmetic
 _REGIME_MISTAKES = table(
     ("overhead is missing",
      "only bytes and FLOPs are compared. At N = 128 both take about a microsecond or less, while "
      "each launch costs 5: launches are the third time.",
-     _by_seconds(lambda *call: [0.0, *_seconds(*call)[1:]])),
+     _by_seconds(lambda o, t, a: (0.0, t, a))),
     ("one launch is counted, whatever there are", "the launch time is not multiplied by launches.",
-     _by_seconds(lambda f, b, launches, on: _seconds(f, b, 1, on))),
+     _with_figures(lambda f, b, launches, on: (f, b, 1, on))),
     ("the gpu makes no difference",
      "every call is answered with the H100's figures: take them from gpu, in each call anew.",
-     *(_by_seconds(lambda f, b, launches, on, told=told: _seconds(f, b, launches, told))
+     *(_with_figures(lambda f, b, n, on, told=told: (f, b, n, told))
        for told in (replace(_H100, tflops_half=x) for x in (989, 989.4, 989.5, 990, 1000)))),
     ("the gpu makes no difference",
      "every call is answered with the A100's figures: take them from gpu, in each call anew.",
-     _by_seconds(lambda f, b, launches, on: _seconds(f, b, launches, gpu("A100")))),
+     _with_figures(lambda f, b, n, on: (f, b, n, gpu("A100")))),
     ("the gpu makes no difference",
      "295 FLOPs per byte is the ridge of the H100: every GPU has another one.",
      _at_a_ridge_of(_H100.ridge), _at_a_ridge_of(295.0)),
     ("not all three are compared",
      "the largest of three is larger than both others: compare each with both.",
-     _two_of_three, _traffic_first, _above_the_least),
+     # neighbours alone are compared; then overhead with traffic alone, then with the smaller
+     _of(lambda o, t, a: "overhead" if o > t else "traffic" if t > a else "arithmetic"),
+     _of(lambda o, t, a: "arithmetic" if a > t else "overhead" if o > t else "traffic"),
+     _of(lambda o, t, a: "overhead" if o > min(t, a) else _largest((0.0, t, a)))),
     ("two times are added up",
      "each time is taken as if the other two cost nothing: compare it with each, not with a sum of "
      "two.",
-     _above_the_sum,
-     *(_by_seconds(partial(_with_overhead, added)) for added in ((0, 1, 0), (0, 0, 1), (0, 1, 1)))),
+     _of(lambda o, t, a: "overhead" if o > t + a else _largest((0.0, t, a))),
+     _by_seconds(lambda o, t, a: (o, t + o, a)),
+     _by_seconds(lambda o, t, a: (o, t, a + o)),
+     _by_seconds(lambda o, t, a: (o, t + o, a + o))),
     ("overhead counts only if it is clearly the largest",
      "the largest of three is larger than both others, by however little: no margin.",
-     *(_by_seconds(partial(_with_margin, by)) for by in (1.05, 1.1, 1.2, 1.25, 1.5, 2, 10))),
+     *(_by_seconds(lambda o, t, a, by=by: (o / by, t, a))
+       for by in (1.05, 1.1, 1.2, 1.25, 1.5, 2, 10))),
     ("the times are rounded",
      "two times that lie close together become equal: compare them as they are.",
-     _in_microseconds),
+     _by_seconds(lambda *seconds: [round(1e6 * x) for x in seconds])),
     ("whole division",
      "// drops what is left over, and a time of less than a second becomes 0: use /.",
-     *(_by_seconds(partial(_in_whole_seconds, of))
-       for of in ((0, 1, 0), (0, 0, 1)))),
+     _by_seconds(lambda o, t, a: (o, t // 1, a)),
+     _by_seconds(lambda o, t, a: (o, t, a // 1))),
     ("TFLOP/s are taken for GFLOP/s", "a TFLOP is 1e12 FLOPs, not 1e9.",
-     _by_seconds(lambda *call: [*_seconds(*call)[:2], 1000 * _seconds(*call)[2]])),
+     _by_seconds(lambda o, t, a: (o, t, 1000 * a))),
     ("GiB instead of GB", "hbm_gb_per_s counts 1e9 bytes; 2**30 bytes are a GiB.",
-     _by_seconds(lambda f, b, launches, on: _seconds(f, b * 1e9 / 2**30, launches, on))),
+     _with_figures(lambda f, b, n, on: (f, b * 1e9 / 2**30, n, on))),
     ("TiB instead of TB", "tflops_half counts 1e12 FLOPs, not 2**40.",
-     _by_seconds(lambda f, b, n, on: _seconds(f * 1e12 / 2**40, b, n, on)),
-     _by_seconds(lambda f, b, n, on: _seconds(f * 1e12 / 2**40, b * 1e9 / 2**30, n, on))),
+     _with_figures(lambda f, b, n, on: (f * 1e12 / 2**40, b, n, on)),
+     _with_figures(lambda f, b, n, on: (f * 1e12 / 2**40, b * 1e9 / 2**30, n, on))),
     ("the smallest time is taken", "what takes longest is the limit: max, not min.",
-     lambda *call: REGIMES[_seconds(*call).index(min(_seconds(*call)))]),
+     _of(lambda *seconds: REGIMES[seconds.index(min(seconds))])),
     ("traffic and arithmetic are exchanged", "few FLOPs per byte means that traffic is the limit.",
-     _upside_down),
+     _by_seconds(lambda o, t, a: (o, a, t))),
     ("the units do not match",
      "hbm_gb_per_s counts 1e9 bytes and tflops_half counts 1e12 FLOPs: bring all three times to "
      "seconds before you compare them.",
-     _by_seconds(lambda f, b, n, on: [n * LAUNCH_S, b / on.hbm_gb_per_s, f / on.tflops_half])),
+     lambda f, b, n, on: _largest((n * LAUNCH_S, b / on.hbm_gb_per_s, f / on.tflops_half))),
     ("the launch time is in microseconds",
      "5e-6 seconds, not 5: bring all three times to seconds. Or does // make 0 of the other two?",
-     _by_seconds(lambda *call: [_seconds(*call)[0] * 1e6, *_seconds(*call)[1:]])),
+     _by_seconds(lambda o, t, a: (o * 1e6, t, a))),
     ("the launch time is in milliseconds",
      "5e-6 seconds, not 5e-3: bring all three times to seconds.",
-     _by_seconds(lambda *call: [_seconds(*call)[0] * 1e3, *_seconds(*call)[1:]])),
+     _by_seconds(lambda o, t, a: (o * 1e3, t, a))),
 )  # fmt: skip
 
 REGIME = Exercise.of(
     "2.3",
     cases=_regime_cases,
-    truth=_answers(_by_seconds(_seconds)),
+    truth=_answers(_regime),
     judge=_judge_regimes,
     run=_run_regimes,
     spared=dict.fromkeys(HARD, "counts bytes and operations"),
     mistakes=(
         *(Mistake(name, says, _answers(rule)) for name, says, rule in _REGIME_MISTAKES),
         *Mistake.table(
-            (
-                "an answer is kept for another call",
-                "a call that differs in one argument gets the answer of the call before: all four "
-                "decide, and nothing need be kept.",
-                *map(_kept_without, range(4)),
-            )
+            ("an answer is kept for another call",
+             "a call that differs in one argument gets the answer of the call before: all four "
+             "decide, and nothing need be kept.",
+             *map(_kept_without, range(4))),
         ),
     ),
-)
+)  # fmt: skip
