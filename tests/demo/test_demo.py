@@ -271,13 +271,13 @@ def test_a_child_killed_by_the_system_is_a_record_and_the_next_length_runs():
         assert worker.measure(asked).ledger_bytes >= 64 * 16 * 4
 
 
-def test_a_failure_that_is_not_about_memory_is_not_called_one():
-    with Worker("naive") as worker, pytest.raises(RuntimeError, match="naive attention"):
-        worker.ask({"n": -5, "dtype": "float32", "heads": 1, "head_dim": 16, "limit_bytes": None})
-
-
-def test_a_child_that_breaks_is_an_error_that_quotes_its_last_line():
+def test_a_failure_is_an_error_and_not_called_one_of_memory():
+    """Nor is a child that breaks: its last line is quoted."""
     with Worker("naive") as worker:
+        with pytest.raises(RuntimeError, match="naive attention"):
+            worker.ask(
+                {"n": -5, "dtype": "float32", "heads": 1, "head_dim": 16, "limit_bytes": None}
+            )
         print("no JSON", file=worker.process.stdin, flush=True)
         with pytest.raises(RuntimeError, match=r"naive attention ended: .*JSONDecodeError"):
             worker.ask({})

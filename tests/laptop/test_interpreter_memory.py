@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import hypothesis.strategies as st
@@ -132,11 +133,11 @@ def outcome(tile, module, op):
         return error
 
 
-@pytest.mark.parametrize("name", core.RMW_OP.__members__)
-@pytest.mark.parametrize("dtype", DTYPES)
+REFUSED = {*itertools.product(core.RMW_OP.__members__, DTYPES)} - {*OPERATIONS}
+
+
+@pytest.mark.parametrize(("name", "dtype"), sorted(REFUSED))
 def test_types_that_the_core_refuses_are_refused(name, dtype):
-    if (name, dtype) in OPERATIONS:
-        return
     word, on = np.zeros(1, dtype), np.ones(1, bool)
     ptrs = np.array([word.ctypes.data], np.uint64)
     for module in (core, standin):
