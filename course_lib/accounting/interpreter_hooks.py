@@ -207,16 +207,27 @@ def observed(observer: Observer) -> Iterator[None]:
     run_tuned, call = Autotuner.run, interpreter.InterpretedFunction.__call__
     semantic_class = type(interpreter.interpreter_semantic)
     load = semantic_class.load
-    other_given = False
+    other_given, launches = False, 0
 
     def launch(executor: Any, /, *args: Any, **kwargs: Any) -> Any:
+        nonlocal launches
         executor.constexprs = constexprs(executor)
-        return observer.launch(executor, args, kwargs, run)
+        launches += 1
+        try:
+            return observer.launch(executor, args, kwargs, run)
+        finally:
+            launches -= 1
 
     def call_too(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if function.fn.__module__.startswith("triton."):
             observer.borrow(function.fn.__name__)
-        return call(function, *args, **kwargs)
+        if launches:
+            return call(function, *args, **kwargs)
+        scope = interpreter._patch_lang(function.fn)  # a kernel without a grid: nobody restores it
+        try:
+            return call(function, *args, **kwargs)
+        finally:
+            getattr(scope, "restore", bool)()
 
     def create_block_load(builder: Any, ptr: Any, checked: Any, padding: Any, *rest: Any) -> Any:
         padding = (

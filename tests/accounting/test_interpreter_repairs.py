@@ -102,3 +102,18 @@ def test_without_a_ledger_nothing_is_changed():
     with KernelLedger():
         assert interpreter._implicit_cvt is not before[0]
     assert (interpreter._implicit_cvt, interpreter._patch_lang) == before
+
+
+def test_a_kernel_called_without_a_grid_leaves_the_language_as_it_was():
+    """Triton restores it after a launch, not after a call: the next launch failed by it."""
+    import triton.language as tl
+
+    kernel, own = module_from(FLAGGED).flagged, tl.arange
+    x, y = torch.zeros(5), torch.zeros(5)
+    with KernelLedger():
+        with pytest.raises(Exception, match="has no attribute"):
+            kernel(x, y, 5, True, B=8)
+        assert tl.arange is own
+        kernel[(1,)](x, y, 5, True, B=8)
+    assert y.tolist() == [101.5] * 5
+    assert tl.arange is own
