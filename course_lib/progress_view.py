@@ -52,7 +52,8 @@ _SHEET = f"""<style>
 .fac-path li.fac-hours small {{ position: absolute; margin: 0; }}
 @container (max-width: 700px) {{ /* the bar below its name */
   .fac-path li {{ grid-template-columns: 28px minmax(0, 1fr); }}
-  .fac-path li:not(.fac-hours) {{ padding-top: 5px; }} .fac-path li > b {{ grid-row: 1 / 3; }} .fac-path li > span {{ grid-column: 2; height: 26px; }}
+  .fac-path li:not(.fac-hours) {{ padding-top: 5px; }} .fac-path li > b {{ grid-row: 1 / 3; }}
+  .fac-path li > span {{ grid-column: 2; height: 26px; }}
 }}
 </style>"""
 
@@ -145,9 +146,7 @@ def path_html(attempts: dict, folder: Path) -> str:
     )
 
 
-def _stop(
-    lesson: Lesson, attempts: dict, following: ExerciseFacts | None, folder: Path
-) -> str:
+def _stop(lesson: Lesson, attempts: dict, following: ExerciseFacts | None, folder: Path) -> str:
     ahead = [exercise for exercise in lesson.exercises if not _passed(exercise, attempts)]
     here = following is not None and following.lesson == lesson.number
     kind = "fac-here" if here else "" if ahead else "fac-done"

@@ -87,7 +87,7 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
         _say(axes, str(n), (x, base - _GAP * top - deep), (0, -0.75), size, va="top")
         if not x:
             _name_row(axes, base, top, deep, gap, size)
-    if limit and lengths:
+    if limit_bytes and lengths:
         x, base = places[lengths[-1]]
         axes.plot([x, x, x + 2 * limit, x + 2 * limit, x],
                   [base, base + limit, base + limit, base, base], color=PAGE_INK, linestyle=":",
@@ -192,7 +192,8 @@ def _draw_area(
         axes.plot([x + square] * 2, [y, y + tall], color=PAGE_INK, linewidth=size / 14)
     if naive and tall > 0.4 * top and (limit > tall / 2 or not record.out_of_memory):
         for i, name in enumerate("SP"):  # scores and weights
-            spot = (x + square * (0.5 + i) * (0.94 if record.out_of_memory else 1), y + square * 0.66)
+            part = 0.94 if record.out_of_memory else 1
+            spot = (x + square * (0.5 + i) * part, y + square * 0.66)
             ink = PAGE_INK if record.out_of_memory else "#000000"  # on orange, whatever the page
             _say(axes, name, spot, (0, 0), size, ha="center", va="center", fontweight="bold",
                  color=ink)  # fmt: skip

@@ -553,9 +553,7 @@ def test_trips_are_laid_one_after_the_other(mount):
 def test_a_short_call_is_said_to_wait_for_launches(mount):
     page = mount(HBMAccountant(n=16, heads=1))
     words = page.inner_text(".fac-words").replace("\u00a0", " ")
-    assert words == (
-        "At N = 16 launches set the pace: naive takes 15 µs, FlashAttention 5 µs."
-    )
+    assert words == ("At N = 16 launches set the pace: naive takes 15 µs, FlashAttention 5 µs.")
 
 
 @pytest.mark.browser

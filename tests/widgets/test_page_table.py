@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from traitlets import TraitError
 
-from course_lib.style.palette import hex_of
 from course_lib.widgets import PageTable
 from course_lib.widgets.page_table import EXAMPLES
 

@@ -138,7 +138,10 @@ def test_each_wall_says_what_is_left_or_over_and_the_overflow_how_much(mount):
     page = mount(SramBudget(), width=1280)
     said = page.locator(".fac-stage text").all_text_contents()
     assert {
-        "64 KiB: no", "99 KiB: no", "163 KiB: yes, 2 left", "227 KiB: yes, 66 left",
+        "64 KiB: no",
+        "99 KiB: no",
+        "163 KiB: yes, 2 left",
+        "227 KiB: yes, 66 left",
     } <= set(said)
     for width in (480, 1280):
         page = mount(SramBudget(block_q=256, block_k=256), width=width, again=True)

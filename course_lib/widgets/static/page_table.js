@@ -224,8 +224,8 @@ function render({ model, el }) {
   /** What all of it is for: of the slots that are held, how many are empty; both ways at one scale, which ends at all slots. */
   function drawResult(add, ways, { x, y, width }, fs) {
     const from = x + 4.2 * fs, long = width - 4.2 * fs - 5.2 * fs, px = (slots) => (slots / get("slots")) * long;
-    add("result", "text", { class: "fac-t-name", x, y: y + 1.2 * fs }, "Held, but empty");
-    empty(add, "result key", x + wide("Held, but empty", 0.95 * fs), y + 0.25 * fs, 1.6 * fs, 1.1 * fs);
+    empty(add, "result key", x, y + 0.25 * fs, 1.6 * fs, 1.1 * fs);
+    add("result", "text", { class: "fac-t-name", x: x + 2.1 * fs, y: y + 1.2 * fs }, "held, but empty");
     ways.forEach(([way, held, none], i) => {
       const top = y + (1.9 + 2.2 * i) * fs, tall = 1.8 * fs;
       add(`result ${way}`, "text", { x, y: top + 1.25 * fs }, way);
