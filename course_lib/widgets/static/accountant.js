@@ -321,7 +321,7 @@ function render({ model, el }) {
       add("bytes", "rect", { class: "fac-in-launch", x: 0, y: 0, width: part, height: bar });
       add("says", "text", { class: `fac-launch-says${pace.limit === "overhead" ? " fac-clock-longest" : ""}`, x: Math.max(w, part) + 8, y: bar / 2 - (l === handled ? -5 : 4) * z }, `${count} launch${count > 1 ? "es" : ""}`);
       if (l !== handled) return;
-      const factor = `${narrow ? "zoom" : "the filled part, zoomed in"} ${short(zoomed, 3)} ×`, held = 6 * z + 6.3 * z * factor.length < part + 0.35 * (end - part);
+      const factor = zoomed > 1.05 ? `${narrow ? "zoom" : "the filled part, zoomed in"} ${short(zoomed, 3)} ×` : "the filled part", held = 6 * z + 6.3 * z * factor.length < part + 0.35 * (end - part);
       add("zoom", "path", { class: "fac-zoom", d: `M0 ${bar}V${down}H${end}L${part} ${bar}z` });
       add("factor", "text", { class: "fac-launch-says fac-zoom-says", x: held ? 6 * z : end + 8, y: down - 5 * z }, factor);
     }
