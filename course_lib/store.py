@@ -83,9 +83,10 @@ def merge(other: dict[str, Any]) -> None:
     """
     file = path()
     with _locked(file):
-        waiting = _unwritten.pop(file, {})
+        waiting = _unwritten.get(file, {})
         try:
             _write(file, _add(_add(_read(file), waiting), other))
+            _unwritten.pop(file, None)
         except OSError as problem:  # a verdict is worth more than the note about it
             if not waiting:
                 print(
