@@ -134,3 +134,11 @@ def test_an_exercise_is_as_long_as_its_minutes_on_one_scale_of_hours(some_done, 
         places = lesson.locator("i").evaluate_all(middles)
         assert max(places) - min(places) < 1, "one row"
     page.context.close()
+
+
+def test_a_file_that_is_no_progress_is_told_in_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COURSE_STORE", str(tmp_path / "store.json"))
+    (tmp_path / "other.json").write_text('{"attempts": [1]}')
+    progress.load(tmp_path / "other.json")
+    assert "give the file that `export` wrote" in capsys.readouterr().out
+    assert not (tmp_path / "store.json").exists()
