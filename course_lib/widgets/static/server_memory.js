@@ -188,7 +188,7 @@ function render({ model, el }) {
     add(`thrown ${name}`, "path", { class: "fac-server-thrown", d: (laid.get(run).thrown ??= path("thrown")) });
     if (!run.out) return;
     const says = [`${run.out} times thrown out, to begin again`, `thrown out ${run.out} times`].find((text) => wide(text, 0.87 * fs) < 0.5 * (right - sx(0))) ?? `${run.out} times`, now = sx(at), end = (now > right - wide(says, 0.87 * fs) - 1.8 * fs ? now : right) - 0.5 * fs; // the upper right is free: lines go down
-    add(`out ${name}`, "text", { class: "fac-t-small", x: end - 0.6 * fs, y: y + 1.2 * fs, "text-anchor": "end" }, says);
+    add(`out ${name}`, "text", { class: "fac-t-small", x: end - 0.9 * fs, y: y + 1.2 * fs, "text-anchor": "end" }, says);
     add(`out mark ${name}`, "path", { class: "fac-server-thrown", d: ring(end - 5, y + 0.9 * fs) });
   }
 
