@@ -250,8 +250,8 @@ class Comparison:
         words = [_sense(100 * (p - low) / (high - low), foot, text) for p, text in sense.items()]
         return (
             f'<div style="position:relative;height:{foot + 30 + 17 * bool(sense)}px;'
-            f'margin:14px 23px 0;font-size:0.81em"><div style="{line}"></div>{_small_ticks(low, high, foot)}'
-            f"{''.join(ticks)}{''.join(words)}{''.join(shown)}</div>"
+            f'margin:14px 23px 0;font-size:0.81em"><div style="{line}"></div>'
+            f"{_small_ticks(low, high, foot)}{''.join(ticks)}{''.join(words)}{''.join(shown)}</div>"
         )
 
 
@@ -285,7 +285,8 @@ def _stripes(parts: Mapping[str, float]) -> str:
 def _told(parts: Mapping[str, float]) -> str:
     """Return what the parts of a bar are: ": S 1.07, Q and K 0.0336"; "" of one part."""
     named = [
-        f'<span style="{_MARK}">{_swatch(name) * bool(_stripes(parts))}{_whole(name)}\xa0{told}</span>'
+        f'<span style="{_MARK}">{_swatch(name) * bool(_stripes(parts))}'
+        f"{_whole(name)}\xa0{told}</span>"
         for name, told in ((name, said(size, "")) for name, size in parts.items())
     ]
     return f": {', '.join(named)}" if len(named) > 1 else ""

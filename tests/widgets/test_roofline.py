@@ -192,7 +192,10 @@ def test_an_arrow_leads_from_the_loads_to_the_bytes_of_hbm(mount, check_page, wi
     """A mark above the roof looked like an error; the bytes that HBM moved put it below."""
     page = mount(rungs(), width=width)
     check_page(page)
-    says = "Rung 8 moves 2.7 × the HBM bytes of rung 1, and yet is 1.7 × as fast: neither waits for HBM."
+    says = (
+        "Rung 8 moves 2.7 × the HBM bytes of rung 1, and yet is 1.7 × as fast: "
+        "neither waits for HBM."
+    )
     assert page.inner_text(".fac-finding") == says
     drawn = page.text_content(".fac svg")
     assert "each does 4 × 16 heads × 16384² × 128 = 2.2 TFLOP" in drawn
