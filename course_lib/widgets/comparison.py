@@ -176,7 +176,7 @@ class Comparison:
         sums = {name: sum(_parts(size).values()) for name, size in self.sizes.items()}
         parts, share = _parts(self.sizes[option]), bar_width(sums[option], sums.values())
         words = said(sums[option], self.unit) + _told(parts)
-        return _bar(f"{share:.1f}%", _TRUTH if happened else _LINE, words, _REASON, parts)
+        return _bar(f"{share:.1f}%", _TRUTH if happened else _LINE, words, _REASON, parts, 16)
 
     def _to_scale(self) -> str:
         """Return guess and truth, and what is 1 × of a factor, as bars of an even scale.

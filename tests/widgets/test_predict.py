@@ -358,7 +358,7 @@ def test_enter_on_a_choice_keeps_it(mount):
 def test_a_prediction_reaches_the_model(mount, check_page):
     page = mount(Predict("k", "How many?", unit="x"))
     check_page(page)
-    assert page.get_by_role("button", name="Keep").is_disabled(), "nothing to keep yet"
+    assert page.get_by_role("button", name="Guess first").is_disabled(), "grey, and why"
     page.get_by_label("Your guess:").fill("2^13")
     page.keyboard.press("Enter")
     assert page.evaluate("facModel.get('answer')") == 8192
@@ -406,12 +406,12 @@ def test_a_guess_that_cannot_be_is_refused_with_a_reason(mount):
 def test_a_finger_finds_a_button_and_is_told_of_no_keyboard(touched):
     page = touched(Predict("t", "Which?", options=["one", "two"]))
     keep = page.get_by_role("button", name=re.compile("^Keep"))
-    assert keep.is_visible()
+    assert page.get_by_role("button", name="Guess first").is_visible()
     assert "Tap one, then keep it." in page.inner_text(".fac")
     page.locator(".fac-card").nth(1).tap()
     assert page.evaluate("facModel.get('answer')") is None, "chosen, not kept"
     keep.tap()
     assert page.evaluate("facModel.get('answer')") == "two"
     page = touched(Predict("n", "How many?", unit="x"))
-    assert page.get_by_role("button", name=re.compile("^Keep")).is_visible()
+    assert page.get_by_role("button", name="Guess first").is_visible()
     assert "Enter" not in page.inner_text(".fac")

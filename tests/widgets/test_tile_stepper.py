@@ -356,7 +356,8 @@ def test_the_bars_of_p_stack_into_l(mount, width):
     assert any("= 0.272" in text for text in page.locator(".fac-stage text").all_text_contents())
     way = page.locator(".fac-step-link").evaluate(
         """n => Array.from({ length: 200 }, (_, i) => (i * n.getTotalLength()) / 199)
-          .map((at) => n.getPointAtLength(at)).map((p) => p.matrixTransform(n.getScreenCTM())).map((p) => [p.x, p.y])"""
+          .map((at) => n.getPointAtLength(at).matrixTransform(n.getScreenCTM()))
+          .map((p) => [p.x, p.y])"""
     )
     apart = not any(
         says["x"] < px < says["x"] + says["width"] and says["y"] < py < says["y"] + says["height"]
