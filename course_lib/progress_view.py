@@ -116,7 +116,11 @@ class _Progress:
 
     def load(self, file: str | Path) -> None:
         """Merge an exported file into the store: what was passed anywhere stays passed."""
-        store.merge(json.loads(Path(file).read_text(encoding="utf-8")))
+        try:
+            store.merge(json.loads(Path(file).read_text(encoding="utf-8")))
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            print(f"{file} is no progress of this course: give the file that `export` wrote.")
+            return
         self()
 
 

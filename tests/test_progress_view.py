@@ -159,3 +159,11 @@ def test_the_path_goes_on_from_its_first_column_to_the_second(some_done, browser
     assert high[0] + high[2] == pytest.approx(seven[0] + 3, abs=1), "to 7"
     assert seven[1] == pytest.approx(high[1], abs=1)
     page.close()
+
+
+def test_a_file_that_is_no_progress_is_told_in_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COURSE_STORE", str(tmp_path / "store.json"))
+    (tmp_path / "other.json").write_text('{"attempts": [1]}')
+    progress.load(tmp_path / "other.json")
+    assert "give the file that `export` wrote" in capsys.readouterr().out
+    assert not (tmp_path / "store.json").exists()
