@@ -211,7 +211,7 @@ def observed(observer: Observer) -> Iterator[None]:
 
     def launch(executor: Any, /, *args: Any, **kwargs: Any) -> Any:
         if "warmup" not in executor.arg_names and kwargs.pop("warmup", False):
-            return None  # Triton up to 3.4 asks here; its autotuner always says which
+            return None  # Triton up to 3.5 asks here; its autotuner always says which
         executor.constexprs = constexprs(executor)
         return observer.launch(executor, args, kwargs, run)
 
