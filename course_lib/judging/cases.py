@@ -349,8 +349,8 @@ def fine(
 
 
 FINE_NAME = "float16, scores near 48 and -48 that climb by a thousandth from tile to tile"
-# below the largest score: its weight beside one of them is a float16 still, and 32 of them are half a
-# unit of 1, which is added as a whole one or not at all
+# below the largest score: its weight beside one of them is a float16 still, and 32 of them are half
+# a unit of 1, which is added as a whole one or not at all
 FAINT = 11
 FAINT_NAME = f"float16, one key {FAINT} above 1023 others, which count together"
 

@@ -28,9 +28,9 @@ from course_lib.judging.spec import REMAINDER, Case, Exercise, Mistake
 
 ONE_KEY = frozenset({"mean(V)", "V"})  # with one key, the mean of V is the truth
 
-# What is compiled has tiles of 32 at most. It must have half precision, several tiles and, where any
-# length is asked for, a short last one on both sides; a compiler takes longer the larger a tile is,
-# and refuses the same.
+# What is compiled has tiles of 32 at most. It must have half precision, several tiles and, where
+# any length is asked for, a short last one on both sides; a compiler takes longer the larger a tile
+# is, and refuses the same.
 
 
 def _one_tile(rng: Generator) -> list[Case]:
