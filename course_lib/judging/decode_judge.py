@@ -119,8 +119,8 @@ def half_launches(rng: Generator) -> list[Case]:
     return [
         draw.launch(rng, name, 3, 1024, 16, values_near=1500, dtype="float16", tiles=(ROWS, 64)),
         draw.launch(rng, draw.FAINT_NAME, 3, 1024, 16, peak=draw.FAINT, dtype="float16",
-                    tiles=(ROWS, 16)),
-        draw.fine_launch(rng, 1024, tiles=(ROWS, 16)),
+                    tiles=(ROWS, 32)),
+        draw.fine_launch(rng, 512, tiles=(ROWS, 16)),
         draw.one_tile_higher(rng, 3),
     ]  # fmt: skip
 
