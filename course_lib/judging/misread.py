@@ -116,7 +116,7 @@ class Misreading:
             loop = self.with_scale(loop, scale) if self.with_scale else loop
             late = hidden if self.late and hidden.any() else None
             if late is None:
-                s[hidden] = loop.fill if loop.fills_hidden else -np.inf
+                loop.hide(s, hidden)
             if self.columns:
                 o[head], lse[head] = _down_the_columns(s, v[head])
                 continue

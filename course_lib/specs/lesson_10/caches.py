@@ -11,11 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.attention.slips import LN_2
+from course_lib.attention.slips import FILLS, LN_2
 from course_lib.judging.cases import Triple
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import hidden_finding
-from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS, weights_of_tiles
+from course_lib.judging.misconceptions import (
+    BASES,
+    NOT_HIDDEN,
+    NOT_THE_MAXIMUM,
+    SAYS,
+    weights_of_tiles,
+)
 from course_lib.judging.picture import Bar, TrafficBars
 from course_lib.judging.spec import table
 from course_lib.judging.tolerance import as_float64, score_rounding
@@ -129,13 +135,16 @@ def read_finding(ledger: Any, cached: int, small: int) -> Finding | None:
 
 
 def hidden_otherwise(answer: Callable[..., Any]) -> tuple[tuple[str, str, Any], ...]:
-    """Return the mistakes about the score of what is hidden, which ``answer(fill=)`` makes."""
+    """Return the mistakes about the score of what is hidden, which ``answer`` makes.
+
+    ``fill``: that score, or what is ``added`` to it.
+    """
     return table(
         ("what is hidden has score zero",
          "exp(0) = 1 is a weight: what is hidden needs the score -inf.", answer(fill=0.0)),
-        ("a finite number stands for -inf",
+        (NOT_HIDDEN,
          "scores far below it exist: then what is hidden gets all the weight. Fill with -inf.",
-         answer(fill=-1e4), answer(fill=-1e3)),
+         *(answer(fill=-fill, added=added) for added in (False, True) for _, fill in FILLS)),
     )  # fmt: skip
 
 
