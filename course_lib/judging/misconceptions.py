@@ -470,6 +470,10 @@ _KNOWN = (
             Misreading(strides=with_strides_of(whose, *readers))
             for whose, readers in (("q", "kv"), ("q", "k"), ("q", "v"), ("k", "q"), ("k", "v"))
         ),
+        *(
+            Misreading(strides=with_strides_of(whose, *readers, batches=True))
+            for whose, readers in (("q", "kv"), ("q", "k"), ("q", "v"), ("k", "v"))
+        ),
     ),
     known(
         "the batch stride is taken for that of all heads",

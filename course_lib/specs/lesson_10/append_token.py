@@ -171,7 +171,7 @@ def _traffic_finding(case: Case, observed: Observed) -> Finding | None:
         )
     filled = int(lengths.sum()) * k[0, :, 0].nbytes
     return copy_finding(observed.ledger, filled, 3 * filled // 2) or read_finding(
-        observed.ledger, 2 * k.nbytes, case.args[0].nbytes
+        observed.ledger, 2 * k.nbytes, 3, 4
     )
 
 

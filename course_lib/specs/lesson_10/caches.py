@@ -115,19 +115,21 @@ def copy_finding(ledger: Any, one: int, most: int) -> Finding | None:
     )
 
 
-def read_finding(ledger: Any, cached: int, small: int) -> Finding | None:
-    """Return a finding if inputs are read as if half the cache of ``cached`` bytes was read twice.
+def read_finding(ledger: Any, cached: int, *places: int) -> Finding | None:
+    """Return a finding if of K and V, of ``cached`` bytes, more is read than a quarter twice.
 
-    That is K, or V. ``small``: bytes of the other inputs, which may be read now and then.
+    ``places``: which of the tensors that the function is given they are. Others are small, and
+    whoever goes over the keys in tiles reads q again for each.
     """
-    read = ledger.read.get("input", 0)
-    if read <= 1.25 * cached + 8 * small:
+    read = sum(ledger.of_given[place] for place in places)
+    if read <= 1.25 * cached:
         return None
-    times = read / cached
     bars = TrafficBars("Read", (Bar("K and V", read, cached),))
     return Finding(
         "reads each cached byte once",
-        f"the numbers are right, but of K and V {times:.1f} times as much is read as they hold.",
+        f"the numbers are right, but {read:,} bytes of K and V are read, and they hold {cached:,}: "
+        f"that is {read / cached:.1f} times as many, where 1.25 times are allowed. (What is read "
+        "of q is not counted.)",
         look="one product reads K, one reads V. Whoever shares a cached row (the heads of a group, "
         "the drafts) is a row of one matrix.",
         picture=bars,

@@ -208,7 +208,7 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     cached = k.nbytes + v.nbytes
     parts = 4 * splits * q.numel()  # o_parts in float32, which may be made and merged in steps
     return copy_finding(observed.ledger, k.nbytes, k.nbytes + 2 * parts) or read_finding(
-        observed.ledger, cached, q.nbytes
+        observed.ledger, cached, 1, 2
     )
 
 

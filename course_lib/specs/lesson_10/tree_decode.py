@@ -159,7 +159,7 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
         return finding
     cached = k.nbytes + v.nbytes
     return copy_finding(observed.ledger, k.nbytes, cached) or read_finding(
-        observed.ledger, cached, q.nbytes
+        observed.ledger, cached, 1, 2
     )
 
 
