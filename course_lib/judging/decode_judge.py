@@ -28,7 +28,8 @@ from course_lib.judging.kernel_judge import (
     was_launched,
 )
 from course_lib.judging.least import Least, counted
-from course_lib.judging.misconceptions import NOT_HIDDEN, attention_mistakes, streaming_slips
+from course_lib.judging.mask_mistakes import NOT_HIDDEN
+from course_lib.judging.misconceptions import attention_mistakes, streaming_slips
 from course_lib.judging.spec import REMAINDER, STORED, Case, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64, output_rounding
 

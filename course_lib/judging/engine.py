@@ -213,9 +213,7 @@ def _named_elsewhere(exercise: Exercise, host: Host) -> Named | None:
             theirs = copy_inputs(exercise.compared(case, observed.result))
             failed_now = Seen(exercise, case, answer, theirs, passed=False)
             with contextlib.suppress(*OF_FORGED_DATA):
-                named = recognise(
-                    exercise, [*passed, failed_now], partial(_result, exercise, host)
-                )
+                named = recognise(exercise, [*passed, failed_now], partial(_result, exercise, host))
                 return named if named and named.certain else None
     return None
 

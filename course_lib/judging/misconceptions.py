@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.attention.slips import LN_2, LOW_NUMBERS, SLIPS, Slip, stream
-from course_lib.judging.mask_mistakes import MASKS, NOT_HIDDEN
+from course_lib.judging.mask_mistakes import MASKS
 from course_lib.judging.misread import (
     Known,
     Misreading,

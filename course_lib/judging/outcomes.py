@@ -93,9 +93,7 @@ def _one(found: re.Match[str]) -> str:
     return f"1 {word[:-3] + 'y' if word.endswith('ies') else word[:-1]}"
 
 
-def failed(
-    exercise: Exercise, case: Case, failure: Failure, named: Named | None = None
-) -> Report:
+def failed(exercise: Exercise, case: Case, failure: Failure, named: Named | None = None) -> Report:
     """Return the report on a case that ended in an exception, of a known mistake or not."""
     kinds, text = failure.kinds, failure.text
     if NOT_ATTEMPTED in text and {"NotImplementedError", "AssertionError"} & set(kinds):

@@ -18,10 +18,10 @@ from course_lib.judging.cases import FALL, FAR_BELOW, FARTHEST, FARTHEST_NAME, M
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, tells_what_is_cut_off, within
+from course_lib.judging.mask_mistakes import NOT_HIDDEN
 from course_lib.judging.misconceptions import (
     ALPHA_IS_1,
     BASES,
-    NOT_HIDDEN,
     NOT_THE_MAXIMUM,
     STARTS_LOW,
     order_matters,

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from course_lib.attention.slips import LN_2
-from course_lib.judging.misconceptions import NOT_HIDDEN, SAYS
+from course_lib.judging.mask_mistakes import NOT_HIDDEN
+from course_lib.judging.misconceptions import SAYS
 from course_lib.judging.spec import table
 from course_lib.judging.tolerance import as_float64, in_float32
 from course_lib.judging.where import Where

@@ -15,9 +15,9 @@ from course_lib.attention.slips import FILLS, LN_2
 from course_lib.judging.cases import Triple
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import hidden_finding
+from course_lib.judging.mask_mistakes import NOT_HIDDEN
 from course_lib.judging.misconceptions import (
     BASES,
-    NOT_HIDDEN,
     NOT_THE_MAXIMUM,
     SAYS,
     weights_of_tiles,
