@@ -83,9 +83,10 @@ def merge(other: dict[str, Any]) -> None:
     """
     file = path()
     with _locked(file):
-        waiting = _unwritten.pop(file, {})
+        waiting = _unwritten.get(file, {})
         try:
             _write(file, _add(_add(_read(file), waiting), other))
+            _unwritten.pop(file, None)
         except OSError as problem:  # a verdict is worth more than the note about it
             if not waiting:
                 print(
@@ -97,17 +98,14 @@ def merge(other: dict[str, Any]) -> None:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Return what ``file`` holds, under today's ids."""
+    """Return what ``file`` holds, under today's ids; what is no store is put aside."""
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(data, dict):
-            raise ValueError("the store is a JSON object")
+        return _add(copy.deepcopy(_EMPTY), json.loads(file.read_text(encoding="utf-8")))
     except OSError:
-        data = {}
-    except (ValueError, UnicodeDecodeError):
+        pass
+    except (ValueError, TypeError, AttributeError, RecursionError):
         file.replace(file.with_suffix(f".damaged-{_now().replace(':', '')}.json"))
-        data = {}
-    return _add(copy.deepcopy(_EMPTY), data)
+    return copy.deepcopy(_EMPTY)
 
 
 def _add(data: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +124,7 @@ def _add(data: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
         key = moved.get(key, key)
         data["hints"][key] = max(count, data["hints"].get(key, 0))
     for key, answers in other.get("predictions", {}).items():
-        data["predictions"].setdefault(key, []).extend(answers)
+        data["predictions"].setdefault(key, []).extend(dict(answer) for answer in answers)
     data["kept"].extend(other.get("kept", []))
     return data
 
@@ -142,7 +140,8 @@ def _locked(file: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # `_edit` says that nothing can be written there
             file.parent.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(open(file.with_suffix(".json.lock"), "w"))
+            name, flags = file.with_suffix(".json.lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+            lock = stack.enter_context(os.fdopen(os.open(name, flags, 0o600), "r+"))
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

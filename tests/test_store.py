@@ -36,11 +36,23 @@ def test_predictions_are_kept_in_order():
     assert store.predictions("unknown") == []
 
 
-def test_a_damaged_file_is_put_aside_not_overwritten(file):
-    file.write_text("{ half a fi")
+@pytest.mark.parametrize("text", [
+    "{ half a fi", "[]", '{"attempts": []}', '{"attempts": {"3.3": 5}}', '{"hints": {"3.3": "a"}}',
+    '{"predictions": {"1-dearest": "softmax"}}', "[" * 5000,
+])  # fmt: skip
+def test_a_damaged_file_is_put_aside_not_overwritten(file, text):
+    file.write_text(text)
     assert store.load()["attempts"] == {}
     (aside,) = file.parent.glob("*.damaged-*.json")
-    assert aside.read_text() == "{ half a fi"
+    assert aside.read_text() == text
+
+
+def test_the_lock_follows_no_link(file):
+    other = file.parent / "other"
+    other.write_text("kept")
+    file.with_suffix(".json.lock").symlink_to(other)
+    store.record_attempt("3.3", "passed")
+    assert other.read_text() == "kept"
 
 
 @pytest.mark.parametrize("unusable", ["a folder", "in a file", "in no device"])

@@ -503,6 +503,12 @@ def many_tiles_launch(case: Callable[..., Case], *, walks: str = "keys", **how: 
     return case(f"{n_q} queries, {n_k} keys, tiles of 16", n_q, n_k, 16, tiles=(16, 16), **how)
 
 
+def one_key_launch(case: Callable[..., Case], **how: Any) -> Case:
+    """Return a causal launch of one key: it has nothing to hide, but for the first queries."""
+    name = "causal, 5 queries, 1 key: the first 4 rows see nothing"
+    return case(name, 5, 1, 16, causal=True, **{"tiles": (16, 16)} | how)
+
+
 def hard_launches(rng: Generator, *shape: int, prefix: str = "", **how: Any) -> list[Case]:
     """Return the hard cases of a kernel that computes attention; see `launch`."""
     jump, far = (prefix + name for name in hard_names(150))

@@ -153,6 +153,7 @@ def _final(rng: Generator) -> list[Case]:
         draw.many_heads_launch(case, tiles=(16, 16), causal=True),
         draw.many_tiles_launch(case),
         draw.one_tile_higher(rng),
+        draw.one_key_launch(case),
     ]  # fmt: skip
 
 

@@ -66,6 +66,7 @@ def _split_cases(rng: Generator) -> list[Case]:
         draw.roomy_launch(rng, 17, 33, 16, tiles=(16, 32), causal=True),
         draw.many_heads_launch(case, tiles=(16, 16), causal=True),
         draw.many_tiles_launch(case),
+        draw.one_key_launch(case),
     ]  # fmt: skip
 
 
