@@ -8,6 +8,7 @@ Where it cannot be written, what it would hold is kept in memory, and one senten
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import sys
@@ -21,7 +22,7 @@ from course_lib import lessons
 
 FILE_NAME = "course_progress.json"
 _EMPTY: dict[str, Any] = {"version": 1, "attempts": {}, "hints": {}, "predictions": {}, "kept": []}
-_unwritten: dict[Path, dict[str, Any]] = {}  # what could not be written so far, by file
+_unwritten: dict[Path, dict[str, Any]] = {}  # what was done since a file could last be written
 
 
 def path() -> Path:
@@ -38,51 +39,31 @@ def path() -> Path:
 def load() -> dict[str, Any]:
     """Return everything that is stored; a damaged file is put aside, never overwritten."""
     file = path()
-    if file in _unwritten:
-        return _unwritten[file]
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(data, dict):
-            raise ValueError("the store is a JSON object")
-    except OSError:
-        data = {}
-    except (ValueError, UnicodeDecodeError):
-        file.replace(file.with_suffix(f".damaged-{_now().replace(':', '')}.json"))
-        data = {}
-    return _under_todays_ids(
-        {key: data.get(key, type(empty)(empty)) for key, empty in _EMPTY.items()}
-    )
+    return _add(_read(file), _unwritten.get(file, {}))
 
 
 def record_attempt(exercise_id: str, verdict: str) -> None:
     """Note one check of an exercise: its verdict now, and whether it has ever passed."""
-    with _edit() as data:
-        entry = data["attempts"].setdefault(exercise_id, {"tries": 0, "passed": False})
-        entry["tries"] += verdict != "not attempted"
-        entry["passed"] = entry["passed"] or verdict == "passed"
-        entry["last"] = verdict
-        entry["when"] = _now()
+    tries, passed = int(verdict != "not attempted"), verdict == "passed"
+    entry = {"tries": tries, "passed": passed, "last": verdict, "when": _now()}
+    merge({"attempts": {exercise_id: entry}})
 
 
 def record_give_up(exercise_id: str) -> None:
     """Note when the solution of an exercise was shown that had not passed; the first time stays."""
-    with _edit() as data:
-        entry = data["attempts"].setdefault(exercise_id, {"tries": 0, "passed": False})
-        entry.setdefault("gave_up", _now())
+    merge({"attempts": {exercise_id: {"gave_up": _now()}}})
 
 
 def next_hint(exercise_id: str, available: int) -> int:
     """Return the number (from 0) of the hint to show now, and remember that it was shown."""
-    with _edit() as data:
-        shown = min(data["hints"].get(exercise_id, 0), available - 1)
-        data["hints"][exercise_id] = shown + 1
+    shown = min(load()["hints"].get(exercise_id, 0), available - 1)
+    merge({"hints": {exercise_id: shown + 1}})
     return shown
 
 
 def record_prediction(key: str, answer: Any) -> None:
     """Keep what the student predicted; the first prediction stays, later ones are appended."""
-    with _edit() as data:
-        data["predictions"].setdefault(key, []).append({"answer": answer, "when": _now()})
+    merge({"predictions": {key: [{"answer": answer, "when": _now()}]}})
 
 
 def predictions(key: str) -> list[Any]:
@@ -92,59 +73,60 @@ def predictions(key: str) -> list[Any]:
 
 def note_catch_up(exercise_id: str, saved_source: str) -> None:
     """Remember that a step was filled in by ``course catch-up``, and the text it replaced."""
-    with _edit() as data:
-        data["kept"].append({"exercise": exercise_id, "source": saved_source, "when": _now()})
+    merge({"kept": [{"exercise": exercise_id, "source": saved_source, "when": _now()}]})
 
 
 def merge(other: dict[str, Any]) -> None:
-    """Merge another store (an export from Colab, say) into this one; nothing passed is lost."""
-    with _edit() as data:
-        _add(data, other, lessons.moved())
-        for key, answers in other.get("predictions", {}).items():
-            data["predictions"].setdefault(key, []).extend(answers)
-        data["kept"].extend(other.get("kept", []))
+    """Add what was done, here or in another store (an export from Colab); nothing passed is lost.
 
-
-def _under_todays_ids(data: dict[str, Any]) -> dict[str, Any]:
-    """Return ``data`` with what was done on an exercise that has moved under its new id."""
-    moved = lessons.moved()
-    if not moved.keys() & {*data["attempts"], *data["hints"]}:
-        return data
-    fresh = {**data, "attempts": {}, "hints": {}}
-    _add(fresh, data, moved)
-    return fresh
-
-
-def _add(data: dict[str, Any], other: dict[str, Any], moved: dict[str, str]) -> None:
-    """Add the attempts and hints of ``other`` to ``data``; the later verdict is the last one."""
-    for key, entry in other.get("attempts", {}).items():
-        mine = data["attempts"].setdefault(moved.get(key, key), {"tries": 0, "passed": False})
-        later = entry.get("when", "") >= mine.get("when", "")
-        tries, passed = mine["tries"] + entry.get("tries", 0), mine["passed"] or entry.get("passed")
-        gave_up = {k: entry[k] for k in ("gave_up",) if k in entry}
-        mine |= (entry if later else gave_up) | {"tries": tries, "passed": bool(passed)}
-    for key, count in other.get("hints", {}).items():
-        key = moved.get(key, key)
-        data["hints"][key] = max(count, data["hints"].get(key, 0))
-
-
-@contextlib.contextmanager
-def _edit() -> Iterator[dict[str, Any]]:
+    What cannot be written now is added to what the file then holds when it next can be.
+    """
     file = path()
     with _locked(file):
-        data = load()
-        yield data
+        waiting = _unwritten.get(file, {})
         try:
-            _write(file, data)
+            _write(file, _add(_add(_read(file), waiting), other))
             _unwritten.pop(file, None)
         except OSError as problem:  # a verdict is worth more than the note about it
-            if file not in _unwritten:
+            if not waiting:
                 print(
                     f"Your progress cannot be kept in {file} ({problem.strerror}): set "
                     "COURSE_STORE in the environment to a file that can be written.",
                     file=sys.stderr,
                 )
-            _unwritten[file] = data
+            _unwritten[file] = _add(_add(copy.deepcopy(_EMPTY), waiting), other)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Return what ``file`` holds, under today's ids; what is no store is put aside."""
+    try:
+        return _add(copy.deepcopy(_EMPTY), json.loads(file.read_text(encoding="utf-8")))
+    except OSError:
+        pass
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        file.replace(file.with_suffix(f".damaged-{_now().replace(':', '')}.json"))
+    return copy.deepcopy(_EMPTY)
+
+
+def _add(data: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return ``data`` with all of ``other`` added; the later verdict is the last one."""
+    moved = lessons.moved()
+    for key, entry in other.get("attempts", {}).items():
+        mine = data["attempts"].setdefault(moved.get(key, key), {"tries": 0, "passed": False})
+        later = entry.get("when", "") >= mine.get("when", "")
+        summed = {
+            "tries": mine["tries"] + entry.get("tries", 0),
+            "passed": bool(mine["passed"] or entry.get("passed")),
+        }
+        gave_up = {k: store[k] for store in (entry, mine) for k in ("gave_up",) if k in store}
+        mine |= (entry if later else {}) | gave_up | summed
+    for key, count in other.get("hints", {}).items():
+        key = moved.get(key, key)
+        data["hints"][key] = max(count, data["hints"].get(key, 0))
+    for key, answers in other.get("predictions", {}).items():
+        data["predictions"].setdefault(key, []).extend(dict(answer) for answer in answers)
+    data["kept"].extend(other.get("kept", []))
+    return data
 
 
 @contextlib.contextmanager
@@ -158,7 +140,8 @@ def _locked(file: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # `_edit` says that nothing can be written there
             file.parent.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(open(file.with_suffix(".json.lock"), "w"))
+            name, flags = file.with_suffix(".json.lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+            lock = stack.enter_context(os.fdopen(os.open(name, flags, 0o600), "r+"))
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

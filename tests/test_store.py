@@ -36,11 +36,23 @@ def test_predictions_are_kept_in_order():
     assert store.predictions("unknown") == []
 
 
-def test_a_damaged_file_is_put_aside_not_overwritten(file):
-    file.write_text("{ half a fi")
+@pytest.mark.parametrize("text", [
+    "{ half a fi", "[]", '{"attempts": []}', '{"attempts": {"3.3": 5}}', '{"hints": {"3.3": "a"}}',
+    '{"predictions": {"1-dearest": "softmax"}}', "[" * 5000,
+])  # fmt: skip
+def test_a_damaged_file_is_put_aside_not_overwritten(file, text):
+    file.write_text(text)
     assert store.load()["attempts"] == {}
     (aside,) = file.parent.glob("*.damaged-*.json")
-    assert aside.read_text() == "{ half a fi"
+    assert aside.read_text() == text
+
+
+def test_the_lock_follows_no_link(file):
+    other = file.parent / "other"
+    other.write_text("kept")
+    file.with_suffix(".json.lock").symlink_to(other)
+    store.record_attempt("3.3", "passed")
+    assert other.read_text() == "kept"
 
 
 @pytest.mark.parametrize("unusable", ["a folder", "in a file", "in no device"])
@@ -137,3 +149,26 @@ def test_without_a_variable_the_store_lies_beside_the_notebooks(tmp_path, monkey
         (tmp_path / folder).mkdir()
     monkeypatch.chdir(tmp_path / "exercises")
     assert store.path() == tmp_path / store.FILE_NAME
+
+
+def test_what_waits_in_memory_is_added_to_what_another_notebook_wrote(file, monkeypatch, capsys):
+    store.record_attempt("3.1", "incorrect")
+    write = store._write
+    monkeypatch.setattr(store, "_write", raises_disk_full)
+    store.record_attempt("3.1", "passed")
+    store.record_prediction("1-dearest", "softmax")
+    assert "cannot be kept in" in capsys.readouterr().err
+    assert store.load()["attempts"]["3.1"]["tries"] == 2
+    monkeypatch.setattr(store, "_write", write)
+    other = json.loads(file.read_text())
+    other["attempts"]["3.2"] = {"tries": 1, "passed": True, "last": "passed"}
+    file.write_text(json.dumps(other))
+    store.record_attempt("3.3", "incorrect")
+    kept = json.loads(file.read_text())
+    assert {e: a["tries"] for e, a in kept["attempts"].items()} == {"3.1": 2, "3.2": 1, "3.3": 1}
+    assert kept["attempts"]["3.1"]["passed"]
+    assert [p["answer"] for p in kept["predictions"]["1-dearest"]] == ["softmax"]
+
+
+def raises_disk_full(*_):
+    raise OSError(28, "No space left on device")

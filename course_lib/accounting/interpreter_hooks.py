@@ -183,6 +183,8 @@ def _stands_still(tile: np.ndarray) -> bool:
 
 
 def _is_the_same_along(axis: int, tile: np.ndarray) -> bool:
+    if tile.flat[0] != tile[(*(0,) * axis, -1, *(0,) * (tile.ndim - axis - 1))]:  # most often
+        return False
     at = (slice(None),) * axis
     first = tile[(*at, slice(0, 1))]
     if (tile[(*at, slice(-1, None))] != first).any():  # two slices say so, most often
@@ -211,6 +213,8 @@ def observed(observer: Observer) -> Iterator[None]:
 
     def launch(executor: Any, /, *args: Any, **kwargs: Any) -> Any:
         nonlocal launches
+        if "warmup" not in executor.arg_names and kwargs.pop("warmup", False):
+            return None  # Triton up to 3.5 asks here; its autotuner always says which
         executor.constexprs = constexprs(executor)
         launches += 1
         try:

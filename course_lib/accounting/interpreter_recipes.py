@@ -10,9 +10,8 @@ Two thirds of the time of a kernel were such decisions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import triton.language as tl
@@ -41,16 +40,10 @@ _new = object.__new__
 
 
 class _Recipe(NamedTuple):
-    """Steps from operands to a result: the builder's function, and what picks its arguments.
+    """What makes a result: ``run(builder, *handles)`` gives its handle, ``fields`` are the rest."""
 
-    It picks from the operands, the constants and the results of earlier steps, in this order.
-    ``fields`` are those of the resulting tensor but for its handle.
-    """
-
-    steps: list[tuple[str, Callable[[list[Any]], Sequence[Any]]]]
-    constants: list[Any]
+    run: Callable[..., Any]
     fields: dict[str, Any]
-    direct: str  # the function, if it is the only step and takes the operands as they are
 
 
 class _Listener:
@@ -104,10 +97,7 @@ def _of_two(
         if recipe is _MISSING:
             key = x.type.name, y.type.name
             return _learnt(recipes, key, lambda: operation(x, y, _semantic=semantic), [x, y])
-        if recipe.direct:
-            handle = getattr(semantic.builder, recipe.direct)(x.handle, y.handle)
-            return _tensor(handle, recipe.fields)
-        return _followed(recipe, [x.handle, y.handle])
+        return _tensor(recipe.run(semantic.builder, x.handle, y.handle), recipe.fields)
 
     return operate
 
@@ -139,7 +129,8 @@ def _of_any(operation: Callable[..., Any]) -> Callable[..., Any]:
             named = _keys(tuple(options.values()), tiles)
             key = None if named is None else (key, tuple(options), named)
         if recipe := recipes.get(key):
-            return _followed(recipe, [x.handle for x in tiles])
+            handles = [x.handle for x in tiles]
+            return _tensor(recipe.run(semantic.builder, *handles), recipe.fields)
         options["_semantic"] = semantic
         if key is None or key in recipes or len(recipes) == _MOST_RECIPES:
             return operation(*args, **options)
@@ -182,7 +173,7 @@ def _with_new_axes(operation: Callable[..., Any]) -> Callable[..., Any]:
             return operation(x, at, _semantic=semantic)
         if recipe is _MISSING:
             return _learnt(recipes, key, lambda: operation(x, at, _semantic=semantic), [x])
-        return _followed(recipe, [x.handle])
+        return _tensor(recipe.run(semantic.builder, x.handle), recipe.fields)
 
     return index
 
@@ -207,38 +198,32 @@ def _recipe(heard: list[Any], operands: list[Any], answer: Any) -> _Recipe | Non
     if type(answer) is not tl.tensor:
         return None
     calls = [call for call in heard if type(call[-1]) is Handle or not call[0].startswith("get_")]
-    constants = [x for _, args, *_ in calls for x in args if type(x) is not Handle]
-    places = {id(x.handle): i for i, x in enumerate(operands)}
-    steps = list[tuple[str, Callable[[list[Any]], Sequence[Any]]]]()
-    known, made = len(operands), None
+    names = {id(x.handle): f"x{i}" for i, x in enumerate(operands)}
+    head, lines, made = ", ".join(["builder", *names.values()]), list[str](), None
+    constants: dict[str, Any] = {"__name__": __name__}  # so that no line of it is a student's
     for name, args, options, made in calls:
         if options or not args or any(isinstance(x, tl.tensor) for x in args):
             return None
-        if any(type(x) is Handle and id(x) not in places for x in args):
+        if any(type(x) is Handle and id(x) not in names for x in args):
             return None
-        at = list[int]()
+        given = list[str]()
         for x in args:
-            at.append(places[id(x)] if type(x) is Handle else known)
-            known += type(x) is not Handle
-        steps.append(
-            (name, itemgetter(*at) if len(at) > 1 else itemgetter(slice(at[0], at[0] + 1)))
-        )
-        places[id(made)] = len(operands) + len(constants) + len(steps) - 1
-    if not steps or answer.handle is not made:
+            given.append(names[id(x)] if type(x) is Handle else f"c{len(constants)}")
+            if type(x) is not Handle:
+                constants[given[-1]] = x
+        names[id(made)] = f"y{len(lines)}"
+        lines.append(f" y{len(lines)} = builder.{name}({', '.join(given)})")
+    if not lines or answer.handle is not made:
         return None
+    exec(_code("\n".join([f"def run({head}):", *lines, f" return y{len(lines) - 1}"])), constants)
     fields = {name: value for name, value in vars(answer).items() if name != "handle"}
-    direct = ""
-    if len(steps) == 1 and [*map(id, calls[0][1])] == [id(x.handle) for x in operands]:
-        direct = steps[0][0]
-    return _Recipe(steps, constants, fields, direct)
+    return _Recipe(constants["run"], fields)
 
 
-def _followed(recipe: _Recipe, handles: list[Any]) -> Any:
-    values = handles + recipe.constants
-    builder = interpreter.interpreter_semantic.builder
-    for name, pick in recipe.steps:
-        values.append(getattr(builder, name)(*pick(values)))
-    return _tensor(values[-1], recipe.fields)
+@cache
+def _code(source: str) -> Any:
+    """Return a recipe's source compiled: many have the same, and other constants."""
+    return compile(source, __file__, "exec")
 
 
 def _tensor(handle: Any, fields: dict[str, Any]) -> Any:

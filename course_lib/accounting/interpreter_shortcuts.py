@@ -67,6 +67,7 @@ def _shortcuts() -> list[Shortcut]:
         (interpreter, "_get_np_dtype", _np_dtype),
         (interpreter.TensorHandle, "__init__", _handle),
         (interpreter.InterpreterBuilder, "create_expand_dims", _expanded),
+        (interpreter.InterpreterBuilder, "create_broadcast", _broadcast),
         (semantic, "_load_legacy", remembered_access),
         (semantic, "_store_legacy", remembered_access),
         (semantic, "binary_op_type_checking_impl", _unless_alike),
@@ -161,12 +162,12 @@ def _np_dtype(own: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _handle(own: Callable[..., None]) -> Callable[..., None]:
     """Return what asks whether a tile's numbers are too wide for its type: once for each pair."""
-    fitting: set[tuple[Any, str]] = set()
+    fitting: dict[str, Any] = {}  # the name of a type -> the dtype that fitted last
 
     def init(handle: Any, data: Any, dtype: Any, *attr: Any, **named: Any) -> None:
-        if attr or named or (data.dtype, dtype.name) not in fitting:
+        if attr or named or fitting.get(dtype.name) is not data.dtype:
             own(handle, data, dtype, *attr, **named)
-            fitting.add((data.dtype, dtype.name))
+            fitting[dtype.name] = data.dtype
             return
         handle.data, handle.dtype, handle.attr = data, dtype, {}
 
@@ -184,6 +185,26 @@ def _expanded(own: Callable[..., Any]) -> Callable[..., Any]:
         return interpreter.TensorHandle(data.reshape(shape), tile.dtype.scalar)
 
     return expand
+
+
+def _broadcast(own: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``create_broadcast`` for a tile of as many axes, of which some are 1."""
+
+    def broadcast(builder: Any, tile: Any, shape: Any) -> Any:
+        data, wanted = tile.data, tuple(shape)
+        if type(data) is not np.ndarray or not data.flags.c_contiguous or data.ndim != len(wanted):
+            return own(builder, tile, shape)
+        strides = list(data.strides)
+        for axis, (n, m) in enumerate(zip(data.shape, wanted, strict=True)):
+            if n != m:
+                if n != 1:  # that it cannot be, NumPy says
+                    return own(builder, tile, shape)
+                strides[axis] = 0
+        spread = np.ndarray(wanted, data.dtype, data, 0, strides)
+        spread.flags.writeable = False
+        return interpreter.TensorHandle(spread, tile.dtype.scalar)
+
+    return broadcast
 
 
 def _unless_alike(check: Callable[..., Any]) -> Callable[..., Any]:

@@ -349,7 +349,9 @@ def fine(
 
 
 FINE_NAME = "float16, scores near 48 and -48 that climb by a thousandth from tile to tile"
-FAINT = 10.5  # below the largest score: 16 such weights are less than half a unit of 1 in float16
+# below the largest score: its weight beside one of them is a float16 still, and 32 of them are half
+# a unit of 1, which is added as a whole one or not at all
+FAINT = 11
 FAINT_NAME = f"float16, one key {FAINT} above 1023 others, which count together"
 
 
@@ -503,6 +505,12 @@ def many_tiles_launch(case: Callable[..., Case], *, walks: str = "keys", **how: 
     return case(f"{n_q} queries, {n_k} keys, tiles of 16", n_q, n_k, 16, tiles=(16, 16), **how)
 
 
+def one_key_launch(case: Callable[..., Case], **how: Any) -> Case:
+    """Return a causal launch of one key: it has nothing to hide, but for the first queries."""
+    name = "causal, 5 queries, 1 key: the first 4 rows see nothing"
+    return case(name, 5, 1, 16, causal=True, **{"tiles": (16, 16)} | how)
+
+
 def hard_launches(rng: Generator, *shape: int, prefix: str = "", **how: Any) -> list[Case]:
     """Return the hard cases of a kernel that computes attention; see `launch`."""
     jump, far = (prefix + name for name in hard_names(150))
@@ -542,12 +550,12 @@ def half_launches(rng: Generator, *, prefix: str = "", **how: Any) -> list[Case]
     """Return the cases of half inputs, in many tiles, that ask for notes in float32.
 
     In the second, what a tile adds to l_sum is lost if l_sum is float16, and so are weights that
-    are made smaller than they need be.
+    are made smaller than they need be, by 1 / n_k say. Each has 32 tiles: what is rounded in every
+    tile, or lost with it, is then three times what is allowed, and it takes that many.
     """
-    how |= {"tiles": (16, 16)}
-    shape = 16, 1024, 16
-    faint = launch(rng, prefix + FAINT_NAME, *shape, peak=FAINT, dtype="float16", **how)
-    return [fine_launch(rng, 1024, prefix=prefix, **how), faint]
+    fine = fine_launch(rng, 512, prefix=prefix, tiles=(16, 16), **how)
+    how |= {"tiles": (16, 32), "dtype": "float16"}
+    return [fine, launch(rng, prefix + FAINT_NAME, 16, 1024, 16, peak=FAINT, **how)]
 
 
 def one_tile_higher(rng: Generator, n_q: int = 16) -> Case:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ MOST_NUMBERS = 1 << 20  # in a result that is compared with what is known
 TO_BE_CERTAIN = 2  # further cases that show a mistake, before it is said as a fact
 _MOST_TRIED = 4  # further cases on which the student's function is run
 _A_PART = 0.3  # of what is wrong in a case, in which a mistake and its model may part ways
+_MOST_RIVALS = 8  # that are told apart from the one that is confirmed: NaN has hundreds of causes
 _MOSTLY = 0.6  # of the cases where it should show, it does so in part: it may be the mistake
 
 
@@ -203,6 +205,7 @@ def confirmed(
     begun, most = len(tried), _MOSTLY
     best: Named | None = None
     alike = list[Explanation]()  # that explain as much, so far: many do of answers that are NaN
+    earlier = list[Explanation]()
     for one in likely:
         if not all(map(one.explains, tried[:begun])):
             continue
@@ -227,7 +230,8 @@ def confirmed(
             continue
         if enough and told:
             as_much = (m for m in alike if all(map(m.explains, tried)))
-            named = next(as_much, one).named([tried[first], *where])
+            one = _told_apart(exercise, next(as_much, one), chain(earlier, likely), tried, run)
+            named = one.named([tried[first], *where])
             return Named(named or mistake, certain=True)  # the one that is named first
         parts = [one.share(seen) >= _A_PART for seen in [tried[first], *where]]
         share = sum(parts) / len(parts) if len(where) >= one.least else 0.0
@@ -235,17 +239,63 @@ def confirmed(
             best, most = Named(mistake, certain=False), share
         if enough or share == most:
             alike.append(one)
+        earlier.append(one)
     return best
 
 
+def _told_apart(
+    exercise: Exercise,
+    one: Explanation,
+    rivals: Iterator[Explanation],
+    tried: list[Seen],
+    run: Run,
+) -> Explanation:
+    """Return ``one``, or another that explains more: where they part ways, ask.
+
+    What was seen may be what several known mistakes make. A case of which one makes this and the
+    other that tells them apart, if there is any.
+    """
+    drawn: list[Seen] = []
+    asked = 0
+    for rival in rivals if isinstance(one, Known) else ():
+        assert isinstance(one, Known)
+        if not isinstance(rival, Known) or rival.mistake.name == one.mistake.name:
+            continue
+        if _explained(rival, tried) < _explained(one, tried):
+            continue
+        if (asked := asked + 1) > _MOST_RIVALS:
+            break
+        drawn = drawn or [*_drawn(exercise, tried)]
+        for other in map(replace, drawn):  # which forgets what others make of it: that is large
+            mine, theirs = (other.made_by(known.mistake).answer for known in (one, rival))
+            if not _fits(mine, other.answer) or not _fits(theirs, other.answer):
+                continue
+            if same(mine, theirs) or (result := run(other.case)) is None:
+                continue
+            tried.append(other.answered(result))
+            break
+        if _explained(rival, tried) > _explained(one, tried):
+            one = rival
+    return one
+
+
+def _explained(one: Known, tried: Sequence[Seen]) -> int:
+    return sum(map(one.explains, tried))
+
+
 def _others(exercise: Exercise, one: Explanation, tried: list[Seen]) -> Iterator[Seen]:
-    """Yield cases, drawn anew, in which it may show: those of another kind come first."""
+    """Yield cases, drawn anew, in which it may show."""
+    return filter(one.may_show, _drawn(exercise, tried))
+
+
+def _drawn(exercise: Exercise, tried: list[Seen]) -> Iterator[Seen]:
+    """Yield cases that are drawn anew: those of another kind than failed come first."""
     names = {seen.case.name for seen in tried if not seen.passed}
     fine = any(seen.fine for seen in tried)
     drawn = exercise.cases(np.random.default_rng(len(tried)))
     for case in sorted(drawn, key=lambda case: case.name in names):
         other = Seen.of(exercise, case, fine=fine)
-        if numbers_in(other.answer) <= MOST_NUMBERS and one.may_show(other):
+        if numbers_in(other.answer) <= MOST_NUMBERS:
             yield other
 
 

@@ -77,7 +77,8 @@ def _compare_number(got: Any, expected: float, name: str, relative: float) -> Fi
         value = float("a text" if isinstance(got, str | bytes) else got)  # no "3" for 3
     except (TypeError, ValueError):
         return Finding("the form", f"{name} should be a number, not {got!r}.")
-    if abs(value - expected) <= relative * abs(expected) or value == expected:
+    exact = int(got) if isinstance(got, int | np.integer) else value  # a float rounds above 2**53
+    if exact == expected or (relative and abs(exact - expected) <= relative * abs(expected)):
         return None
     if any(value == round(expected, digits) for digits in range(7)):
         return Finding("the answer", not_it(name, f"{value:.6g}", "do not round it."))

@@ -33,6 +33,7 @@ def _in_whole_tiles(t: np.ndarray, b_q: int, b_k: int, n_q: int, n_k: int) -> np
     return np.where(end < n_k + b_q, np.minimum(end, n_k) // b_k * b_k, n_k)
 
 
+NOT_HIDDEN = "a hidden score is not -inf"
 MASKS = Known.table(
     ("the causal mask comes after the maximum",
      "keys of the future have weight 0, but their scores took part in the maximum: where one "
@@ -129,7 +130,7 @@ MASKS = Known.table(
      Misreading(align="sign", end=lambda t, b_q, b_k, n_q, n_k: (t + 1) * b_q + n_q - n_k)),
     ("the causal mask is always there", "with causal=False every query sees every key.",
      Misreading(always=True), Misreading(always=True, align="start")),
-    ("a hidden score is not -inf",
+    (NOT_HIDDEN,
      "hidden keys get a number, 0 or a negative one. Where a row sees no key at all, all keys "
      "are hidden alike, and the row becomes an average of V; where all real scores lie below "
      "that number, only hidden keys count.",

@@ -73,6 +73,7 @@ STARTS_LOW_SLIPS = tuple(f"start_{name}" for name, _ in LOW_NUMBERS)
 OTHER_STRIDES = "the strides of another tensor"
 ALL_NAN = "-inf makes NaN of everything"
 ZERO_AT_LEAST = "a very negative maximum is replaced"
+PAST_LOST = "the past is thrown away"
 ONLY_RISES = "only a tile with a new maximum counts"
 LATE = "K or V comes one tile late"
 BASES = "base 2 and base e are mixed"
@@ -143,7 +144,7 @@ _OF_THE_LOOP = Known.table(
     ("divided in every tile",
      "the output is divided by the running sum inside the loop, and then again or not undone.",
      "divide_each", "divide_each_and_last"),
-    ("the past is thrown away",
+    (PAST_LOST,
      "l or acc (or both) hold the last tile only. Either they are set anew in each tile, not "
      "added to, or m stays at -inf, so that alpha is 0.",
      "forget_o", "forget_l", "forget_both", "forget_whole", "keep_max"),
@@ -324,7 +325,9 @@ _OF_INPUTS_AND_NOTES = Known.table(
      "a tensor is read at the strides of another one: each has strides of its own, which are "
      "the same only if both have one shape and lie alike in memory.",
      *(Misreading(strides=with_strides_of(whose, *readers))
-       for whose, readers in (("q", "kv"), ("q", "k"), ("q", "v"), ("k", "q"), ("k", "v")))),
+       for whose, readers in (("q", "kv"), ("q", "k"), ("q", "v"), ("k", "q"), ("k", "v"))),
+     *(Misreading(strides=with_strides_of(whose, *readers, batches=True))
+       for whose, readers in (("q", "kv"), ("q", "k"), ("q", "v"), ("k", "v")))),
     ("the batch stride is taken for that of all heads",
      "batches need not lie one after the last head of the other: split the program's number "
      "into batch and head, and multiply each by its own stride.",
@@ -433,6 +436,14 @@ _EVERY = _KNOWN + _SELDOM + _LSE + _LAST
 SAYS = {one.name: one.says for one in _EVERY}
 """Name -> the sentence for it, for those who compute the same mistake in another way."""
 
+OF_ADDRESSES = frozenset(
+    one.name
+    for one in _KNOWN
+    if all(slip.contiguous or slip.strides for slip in one.slips)
+    or one.name.endswith("at the wrong stride")
+)
+"""The names of those by which addresses are wrong, which may lead out of a tensor."""
+
 
 def streaming_slips() -> Iterator[Known]:
     """Yield the mistakes that any rule for pairs leaves possible."""
@@ -444,7 +455,7 @@ def streaming_slips() -> Iterator[Known]:
 _OF_TILES = (
     "O is not rescaled", "l is not rescaled", "nothing is rescaled", "alpha is inverted",
     "each tile uses its own maximum", "m is never updated", "divided in every tile",
-    "the past is thrown away", "each tile is normalised on its own",
+    PAST_LOST, "each tile is normalised on its own",
     "the new tile is rescaled as well", "rescaled twice", "no maximum is subtracted", BASES,
     NOT_THE_MAXIMUM, BOUNDED, LEFT_OUT, STARTS_LOW, ALL_NAN, ONLY_RISES, SMALL_RISE, MOST_BELOW,
     STALE,

@@ -77,8 +77,8 @@ check(by_hand)
 #   `exp(score - m)` over all piles.
 #
 # **Each pile is read once,** whole, in one loop (`for s in piles:`). The desk has room for
-# one: when you take the next, the numbers of the one before become NaN. The check counts,
-# and measures your memory.
+# one: while a pile lies there, look at it as often as you like; when you take the next, the
+# numbers of the one before become NaN. The check counts, and measures your memory.
 #
 # Example: `[1, 3]`, `[2, 5]` gives `(5.0, 1.20344)`, rounded.
 

@@ -127,8 +127,8 @@ check(one_tile_attention)
 #
 # One walk over the keys: each tile of K and of V is loaded once for each tile of queries, Q once,
 # and O is stored once. What is subtracted before `exp` is each row's largest score so far, as in
-# lesson 03, here and in all that follows: other numbers overflow or vanish where scores are far
-# apart.
+# lesson 03, here and in all that follows (or a number near it): one far from it makes `exp`
+# overflow or vanish.
 
 # %% ex-7-2
 @triton.jit

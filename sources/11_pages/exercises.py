@@ -37,8 +37,8 @@ from course_lib import check, hint, progress
 # - Wasted is what is reserved and holds no token.
 #
 # Example: lengths 3, 9 and 14 in pages of 4 take 1, 3 and 4 pages, and 1 + 3 + 2 slots are empty.
-# There may be no sequence at all. The list is the caller's: leave it as it is. Lengths are below a
-# billion. Bytes are whole numbers, and exact.
+# There may be no sequence at all. The list is the caller's: leave it as it is. Bytes are whole
+# numbers, and exact; all are below 2**53, so that a float holds them, too.
 
 
 # %% ex-11-1

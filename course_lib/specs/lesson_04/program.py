@@ -141,6 +141,14 @@ def _in_turns(rng: Generator, heads: int, block_q: int, by: float) -> cases.Trip
     return q, k, v
 
 
+def _faint(rng: Generator) -> cases.Triple:
+    """Return 24 keys, one of zeros and 8 whose weights are 0: they are read as all others are."""
+    q, k, v = cases.draw(rng, 9, 24, 8, heads=(1,))
+    q[..., 0] = np.sqrt(8)
+    k[:, 3], k[:, 8:16, 0] = 0, -4000
+    return q, k, v
+
+
 def _program_cases(rng: Generator) -> list[Case]:
     def drawn(n_q: int, n_k: int, d: int, heads: int, **how: Any) -> cases.Triple:
         return cases.draw(rng, n_q, n_k, d, heads=(heads,), **how)
@@ -204,6 +212,7 @@ def _program_cases(rng: Generator) -> list[Case]:
         case(cases.CREEP_NAME, cases.creeping(rng, 9, 50, 4, cases.CREEP, heads=(1,)), 4, 16,
              blind_to=frozenset({"mean(V)"})),
         case(cases.WHOLE_NAME, cases.jumping(rng, 6, 16, 4, 2000, heads=(1,)), 4, 8),
+        case("a key of zeros, and a tile of keys far below the others", _faint(rng), 4, 8),
     ]  # fmt: skip
 
 

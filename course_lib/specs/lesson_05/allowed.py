@@ -59,6 +59,8 @@ def _cases(rng: Generator) -> list[Case]:
     related = sizes.related(
         rng, 7, rows=sizes.LENGTHS, cols=sizes.WIDTHS, block=(1, 2, 4, 8, 16, 32)
     )
+    tile = drawn(12, 10)
+    tile[4:8] += 20
     return [
         case("8 rows of 8 scores", some, 8),  # whole, and axis 0 is as long as axis 1
         case("12 rows of 16 scores, limit 0", drawn(12, 16), 4, 0.0),
@@ -73,6 +75,7 @@ def _cases(rng: Generator) -> list[Case]:
         *(_sized(case, drawn(one["rows"](one["block"]), one["cols"]), one["block"])
           for one in related),
         case("6 rows of 10 scores, every one is allowed", drawn(6, 10), 4, float("inf")),
+        case("12 rows of 10 scores; in a whole tile none is allowed", tile, 4, 8.0),
     ]  # fmt: skip
 
 

@@ -133,7 +133,7 @@ def _made_up(rng: Generator) -> Case:
         "fits": False, "stack_bytes": 8, "tensor_core": 0, "blocks_per_sm": 1,
         "block_q": 32, "block_k": 32, "num_stages": 2, "registers": 160,
     }  # fmt: skip
-    better = {"block_q": 128, "block_k": 256, "num_stages": 4, "registers": 96}
+    better = {"block_q": 128, "block_k": 256, "num_stages": 8, "registers": 96}
     right = _table("H100", 128)[0] | {
         "fits": True, "stack_bytes": 0, "tensor_core": 64, "blocks_per_sm": 2,
         "block_q": 64, "block_k": 64, "num_stages": 3, "registers": 128, "num_warps": 4,
@@ -336,6 +336,7 @@ _MISTAKES = Mistake.table(
      "stages before registers, and never their order in the list.",
      _chosen(skip=(5,)), _chosen(skip=(5,), last=True),
      _chosen(lambda r: (r["block_k"], r["num_stages"]), skip=(5,)),
+     _chosen(lambda r: (r["block_k"] * r["num_stages"], -r["registers"]), skip=(5,)),
      _chosen(lambda r: (r["block_k"], -r["registers"]), skip=(5,))),
     ("rules 5 and 6 are left out",
      "this is the first row that obeys rules 1 to 4: of these, which has the most queries?",

@@ -85,6 +85,7 @@ def saved_cases(rng: Generator, case: Callable[..., Case], *, walks: str = "quer
         *_alike(case, walks),
         draw.many_heads_launch(case, tiles=(16, 16)),
         draw.many_tiles_launch(case, walks=walks),
+        draw.one_key_launch(case),
     ]  # fmt: skip
 
 

@@ -97,6 +97,7 @@ def _cases(rng: Generator) -> list[Case]:
         case(f"{draw.hard_names(150)[1]}, and dO = 0", 33, 65, 16, far=draw.FAR_BELOW, level=True),
         case(draw.ROOMY_NAME, 17, 33, 16, heads=(2, 2), strided="room"),
         case(draw.CREEP_NAME, 16, 192, 16, creep=draw.CREEP),
+        case("causal, 5 queries, 1 key", 5, 1, 16, causal=True),
     ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from course_lib.specs.variants.variant import Variant
 
 
 def cases(variant: Variant, rng: Generator) -> list[Case]:
-    """Return the cases of a variant, the last one counted.
+    """Return the cases of a variant.
 
     First come large scores and rows that see nothing: there, a mistake shows at once."""
     make, n = _Maker(variant, rng), variant.reach + 40
@@ -43,6 +43,7 @@ def cases(variant: Variant, rng: Generator) -> list[Case]:
         draw.many_tiles_launch(make),
         make("causal, 520 queries, 648 keys, d = 16, counted",
              520, 648, 16, tiles=(128, 128), causal=True, counted=True),
+        draw.one_key_launch(make),
     ]  # fmt: skip
 
 
