@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from course_lib import lessons
 from course_lib.judging.as_meant import as_meant
@@ -115,13 +115,36 @@ def table(*rows: tuple[Any, ...]) -> tuple[tuple[str, str, Any], ...]:
     return tuple((name, says, way) for name, says, *ways in rows for way in ways)
 
 
+class Subject(Protocol):
+    """What an exercise's ``play`` holds in its hands: a function, a class or an object of theirs.
+
+    ``play(subject, case)`` runs beside the judge, wherever the student's code runs, and returns
+    the result to be judged. So it may draw one input after it has seen the answer to another.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it and return what it returns."""
+        ...
+
+    def make(self, *args: Any, **kwargs: Any) -> Subject:
+        """Call it (a class, most often) and keep what it returns where it is: a new subject."""
+        ...
+
+    def method(self, name: str) -> Subject:
+        """Return the method of that name."""
+        ...
+
+    def together(self, *calls: tuple[Any, ...]) -> list[Any]:
+        """Make several calls at once, one for each tuple of arguments: ranks that exchange."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Exercise(ExerciseFacts):
     """One exercise: what people are told of it, and what computes.
 
     ``run`` calls the function in its own process, beside it (to measure memory, say); ``play``
-    calls it from where answers are judged, and may draw one input after it has seen the answer to
-    another. ``later``: so many of a case's last arguments are kept
+    uses it from where answers are judged. ``later``: so many of a case's last arguments are kept
     back until ``run``, a generator then, has yielded a first answer (a gradient, until o is known);
     they are sent into it, and the result is the first answer with what it returns behind it.
     ``compared(case, result)`` is what of a result is held against what mistakes make.
@@ -135,7 +158,7 @@ class Exercise(ExerciseFacts):
     judge: Callable[[Case, Observed, Any], Finding | None]
     kind: Kind = "python"
     run: Callable[[Callable[..., Any], Case], Any] | None = None  # how to call it, if unusual
-    play: Callable[[Callable[..., Any], Case], Any] | None = None  # if one call is not enough
+    play: Callable[[Subject, Case], Any] | None = None  # how to use it, if one call is not enough
     without_torch: bool = False  # graded, its function must be as right where there is no PyTorch
     later: int = 0  # arguments that come after a first answer
     races: bool = False  # its kernels are watched for races in every case

@@ -1,7 +1,8 @@
-"""The engine's interface: a function, one call or several, a host."""
+"""The engine's interface: a function, a class, a walk of calls on one object, two ranks."""
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from course_lib.judging import engine, outcomes
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Ran
 from course_lib.judging.hosts.here import Here
-from course_lib.judging.judges import within
+from course_lib.judging.judges import exactly, within
 from course_lib.judging.report import Verdict
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.sandbox.calling import Failure
@@ -46,6 +47,65 @@ def test_a_function():
     assert (found.verdict, found.misconception) == (Verdict.INCORRECT, "the largest")
 
 
+# A class, and a walk of calls on one object ------------------------------------------------------
+
+
+class Pool:
+    """Lends numbers, each to one borrower at a time."""
+
+    def __init__(self, size: int) -> None:
+        self.free = list(range(size))
+
+    def lend(self) -> int:
+        return self.free.pop()
+
+    def take_back(self, number: int) -> None:
+        self.free.append(number)
+
+
+class Forgetful(Pool):
+    def take_back(self, number: int) -> None:
+        pass
+
+
+class Generous(Pool):
+    def lend(self) -> int:
+        return self.free[0]
+
+
+def walk(pool, case: Case) -> str:
+    """Lend all, give back what was lent first, lend again: judged by what is read back."""
+    (size,) = case.args
+    lender = pool.make(size)
+    lend, take_back = lender.method("lend"), lender.method("take_back")
+    lent = [lend() for _ in range(size)]
+    if len(set(lent)) < size:
+        return "lent twice"
+    take_back(lent[0])
+    return "as it should" if lend() == lent[0] else "lost"
+
+
+POOL = replace(
+    SUM,
+    function="Pool",
+    signature="(size)",
+    cases=lambda rng: [Case("a pool of 3", (3,))],
+    truth=lambda size: "as it should",
+    judge=exactly,
+    play=walk,
+    mistakes=(),
+)
+
+
+def test_a_class_and_a_walk_of_calls_on_one_object():
+    assert report_on(POOL, Pool).passed
+    assert "lent twice" in report_on(POOL, Generous).text()
+    broken = report_on(POOL, Forgetful)
+    assert broken.verdict is Verdict.ERROR
+    assert "pop from empty list" in broken.text()
+    assert "return self.free.pop()" in broken.text()
+
+
 def test_a_later_input_may_be_drawn_after_an_earlier_answer_was_seen():
     def play(function, case: Case) -> float:
         first = function(*case.args)
@@ -54,6 +114,56 @@ def test_a_later_input_may_be_drawn_after_an_earlier_answer_was_seen():
     twice = replace(SUM, play=play, truth=lambda x: 2 * float(x.sum()))
     assert report_on(twice, lambda x: sum(x)).passed
     assert not report_on(twice, lambda x: max(x)).passed
+
+
+# Two ranks on a given transport ------------------------------------------------------------------
+
+
+class Port:
+    """One rank's end of a transport: sends to the other, receives what the other sent."""
+
+    def __init__(self, sends: queue.Queue, receives: queue.Queue) -> None:
+        self._sends, self._receives = sends, receives
+
+    def send(self, x: np.ndarray) -> None:
+        self._sends.put(x.copy())
+
+    def receive(self) -> np.ndarray:
+        return self._receives.get(timeout=1)
+
+
+def exchange(rank, case: Case) -> list[float]:
+    there, back = queue.Queue(), queue.Queue()
+    halves = np.split(case.args[0], 2)
+    return rank.together((halves[0], Port(there, back)), (halves[1], Port(back, there)))
+
+
+RANKS = replace(
+    SUM,
+    signature="(part, port)",
+    cases=lambda rng: [Case("8 numbers on two ranks", (rng.standard_normal(8),))],
+    truth=lambda x: [float(x.sum())] * 2,
+    play=exchange,
+    mistakes=(),
+)
+
+
+def test_two_ranks_on_a_given_transport():
+    def right(part, port):
+        port.send(part)
+        return float(part.sum() + port.receive().sum())
+
+    def alone(part, port):
+        return float(part.sum())
+
+    def waits_first(part, port):
+        other = port.receive()
+        port.send(part)
+        return float(part.sum() + other.sum())
+
+    assert report_on(RANKS, right).passed
+    assert report_on(RANKS, alone).verdict is Verdict.INCORRECT
+    assert "Empty" in report_on(RANKS, waits_first).text()
 
 
 # The engine and its host -------------------------------------------------------------------------

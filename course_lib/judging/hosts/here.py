@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -66,7 +67,8 @@ class Here:
         try:
             result = called.result if self._is_kernel else _as_it_crosses(called.result)
         except BadFrame as error:
-            return Ran(given, failure=_unreadable(error))
+            says = f"what came back cannot be read as a result ({error})."
+            return Ran(given, failure=Failure(("the form",), says))
         observed = Observed(result, called.ledger, called.allocated, provenance, origins)
         return Ran(given, observed, found=called.tampering and Finding(*called.tampering))
 
@@ -99,7 +101,7 @@ class Here:
     def _called(self, case: Case, provenance: Provenance | None, origins: Origins | None) -> Called:
         if self.exercise.play is not None:
             try:
-                return Called(self.exercise.play(self._asked, case))
+                return Called(self.exercise.play(_Subject(self.function), case))
             except _Raised as raised:
                 return raised.called
         watched = None
@@ -115,16 +117,6 @@ class Here:
 
             torch.cuda.synchronize()
         return called
-
-    def _asked(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the function returns to one call of a ``play``."""
-        called = calling.call(self.function, args, kwargs)
-        if called.failure:
-            raise _Raised(called)
-        try:
-            return _as_it_crosses(called.result)
-        except BadFrame as error:
-            raise _Raised(Called(failure=_unreadable(error))) from None
 
     def _in_phases(
         self, case: Case, watched: contextlib.AbstractContextManager[Any] | None
@@ -172,16 +164,42 @@ def _as_it_crosses(result: Any) -> Any:
     return codec.decode(codec.encode(calling.compact(result)))
 
 
-def _unreadable(error: BadFrame) -> Failure:
-    return Failure(("the form",), f"what came back cannot be read as a result ({error}).")
-
-
 class _Raised(Exception):
     """A student's code failed in the middle of a ``play``."""
 
     def __init__(self, called: Called) -> None:
         super().__init__(called.failure)
         self.called = called
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """A function, class or object of the student's, in this process."""
+
+    thing: Any
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return _as_it_crosses(self._call(args, kwargs))
+        except BadFrame as error:
+            says = f"what came back cannot be read as a result ({error})."
+            raise _Raised(Called(failure=Failure(("the form",), says))) from None
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        called = calling.call(self.thing, args, kwargs)
+        if called.failure:
+            raise _Raised(called)
+        return called.result
+
+    def make(self, *args: Any, **kwargs: Any) -> _Subject:
+        return _Subject(self._call(args, kwargs))
+
+    def method(self, name: str) -> _Subject:
+        return _Subject(getattr(self.thing, name))
+
+    def together(self, *calls: tuple[Any, ...]) -> list[Any]:
+        with ThreadPoolExecutor(len(calls)) as ranks:
+            return list(ranks.map(lambda args: self(*args), calls))
 
 
 def _watched(

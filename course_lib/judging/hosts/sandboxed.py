@@ -25,12 +25,13 @@ from course_lib.judging import books
 from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Ran
 from course_lib.judging.hosts.answers import failure_of, message_of, tampering_of
+from course_lib.judging.hosts.asked import Asked
 from course_lib.judging.hosts.launch_message import clean_launch
 from course_lib.judging.kernel_judge import no_race
 from course_lib.judging.origins import Origins
 from course_lib.judging.provenance import BY_THE_KERNEL, Provenance, idle_finding, leaves
 from course_lib.judging.replay import OF_FORGED_DATA, Replay, Unclear
-from course_lib.judging.spec import NUMPY_ONLY, Case, Exercise, Observed
+from course_lib.judging.spec import NUMPY_ONLY, Case, Exercise, Observed, Subject
 from course_lib.sandbox.calling import SIGNATURE
 from course_lib.sandbox.channel import Closed, TooLate
 from course_lib.sandbox.limit import Clock
@@ -174,17 +175,17 @@ class Sandboxed:
         )
         return Ran(case, observed, found=tampering_of(answer.get("tampering")))
 
-    def _played(self, play: Callable[..., Any], case: Case) -> Ran:
+    def _played(self, play: Callable[[Subject, Case], Any], case: Case) -> Ran:
         """Let an exercise's ``play`` use the function from here: each call is a message."""
 
-        def ask(*args: Any, **kwargs: Any) -> Any:
+        def ask(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             self._call(replace(case, args=args, kwargs=kwargs))
             answer = self._next(case, None)
             if failure := failure_of(answer):
                 raise _Over(failure, fatal=False)
             return answer.get("result")
 
-        return Ran(case, Observed(play(ask, case)))
+        return Ran(case, Observed(play(Asked(ask), case)))
 
     def _request(self, case: Case, counted: bool = False) -> dict[str, Any]:
         """Return what to say to a student's process, so that it calls the function."""

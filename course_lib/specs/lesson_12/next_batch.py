@@ -6,7 +6,7 @@ an answer will be, and who comes later, is on this side; so is every count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.random import Generator
 from course_lib.accounting.serving import Request, Run, Server, simulate, trace
 from course_lib.attention.scheduling import batches
 from course_lib.judging.finding import Finding
-from course_lib.judging.spec import HARD, Case, Exercise, Observed
+from course_lib.judging.spec import HARD, Case, Exercise, Observed, Subject
 from course_lib.specs.lesson_12.batch_rules import Broken, Decision, State, broken_rule, read
 
 GAIN = "gains on static batching"
@@ -33,20 +33,18 @@ _STEPS_TRIED = 800  # in smaller traces, after a failure
 _STEPS_SHOWN = 4
 
 
-def play(function: Callable[..., Any], case: Case) -> dict[str, str]:
+def play(subject: Subject, case: Case) -> dict[str, str]:
     """Serve a case's requests by the function's decisions; return what is wrong, in words."""
     (requests,), sizes = case.args, dict(case.kwargs)
     try:
-        run = _served(function, requests, sizes)
+        run = _served(subject, requests, sizes)
     except Broken as broken:
-        broken = _smallest(function, requests, sizes, broken)
+        broken = _smallest(subject, requests, sizes, broken)
         return {"rule": broken.rule, "says": broken.says, "steps": broken.steps}
     return _goal(run, requests, sizes)
 
 
-def _served(
-    function: Callable[..., Any], requests: Sequence[Request], sizes: Mapping[str, Any]
-) -> Run:
+def _served(subject: Subject, requests: Sequence[Request], sizes: Mapping[str, Any]) -> Run:
     """Return the whole run. Raises Broken where a rule is."""
     server = Server(requests, sizes["pages"], sizes["page_size"])
     limits = {"budget": sizes["budget"], "page_size": sizes["page_size"]}
@@ -55,7 +53,7 @@ def _served(
     passed = dict.fromkeys((r.id for r in requests), 0)
     while not server.ended:
         state = State(server.waiting, server.running, server.free_pages, **limits)
-        answer = function(dict(state.waiting), dict(state.running), state.free_pages, **limits)
+        answer = subject(dict(state.waiting), dict(state.running), state.free_pages, **limits)
         decision: Decision | None = None
         try:
             decision = read(answer, state)
@@ -131,10 +129,7 @@ def _goal(run: Run, requests: Sequence[Request], sizes: Mapping[str, Any]) -> di
 
 
 def _smallest(
-    function: Callable[..., Any],
-    requests: Sequence[Request],
-    sizes: Mapping[str, Any],
-    broken: Broken,
+    subject: Subject, requests: Sequence[Request], sizes: Mapping[str, Any], broken: Broken
 ) -> Broken:
     """Return how the same rule is broken by the smallest trace found."""
     left, smaller = _STEPS_TRIED, True
@@ -144,7 +139,7 @@ def _smallest(
             if left < 0:
                 return broken
             try:
-                left -= len(_served(function, tried, sizes).steps)
+                left -= len(_served(subject, tried, sizes).steps)
             except Broken as again:
                 left -= again.step + 1
                 if again.rule == broken.rule:
