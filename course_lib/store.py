@@ -138,7 +138,7 @@ def _locked(file: Path) -> Iterator[None]:
         yield
         return
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # `_edit` says that nothing can be written there
+        with contextlib.suppress(OSError):  # `merge` says that nothing can be written there
             file.parent.mkdir(parents=True, exist_ok=True)
             name, flags = file.with_suffix(".json.lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
             lock = stack.enter_context(os.fdopen(os.open(name, flags, 0o600), "r+"))
