@@ -590,7 +590,7 @@ def test_nothing_on_the_picture_lies_on_anything_else(mount):
     outside = """() => { const of = (s) => [...document.querySelectorAll(s)]
       .map((n) => n.getBoundingClientRect()), lanes = of('.fac-race-chip');
       return lanes.length ? of('.fac-race-edge, .fac-race-ghost').filter((p) =>
-        p.width < 0.9 * lanes[0].width && !lanes.some((q) =>
+        p.width < 0.8 * lanes[0].width && !lanes.some((q) =>
           q.left < p.left && p.right < q.right)).map((p) => p.right) : []; }"""
     drawn = ((1024, 128, 0.0), (1024, 128, 0.3), (8192, 64, 0.5), (4096, 128, 1.0), (512, 64, 1.0))
     for width in (480, 740, 880, 1140):
