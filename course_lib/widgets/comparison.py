@@ -22,7 +22,6 @@ _HEAD = (
     '<small style="display:block;font-size:13px;line-height:19px;margin-bottom:2px;'
     f'font-weight:650;color:{_WORDS}">⚑ What you predicted</small>'
 )
-_ROW = 22  # px: of a flag on the line
 _FRAME = f"{SHEET};max-width:930px;margin:8px 0;line-height:1.5;font-size:16px"
 _READ = "58em"  # a line that can be read
 _CODE = f"background:{_LINE}26;border-radius:3px;padding:0 3px;color:inherit"
@@ -61,14 +60,13 @@ class Comparison:
         options: Sequence[str] = (),
         question: str = "",
         sizes: Mapping[str, Size] = _NOTHING,
-        ends: tuple[int, int] = (-1, 4),
         note: str = "",
         one: str = "the same",
     ) -> None:
         several = isinstance(answer, (list, tuple, set))
         self.answers = [scalar(item) for item in (answer if several else [answer])]
         self.predictions, self.unit, self.explanation = predictions, unit, explanation
-        self.options, self.question, self.sizes, self.ends = options, question, sizes, ends
+        self.options, self.question, self.sizes = options, question, sizes
         self.note, self.one = note, one
 
     def lines(self) -> list[tuple[str, str]]:
@@ -111,10 +109,10 @@ class Comparison:
             f'<td style="text-align:left">{rich(value)}</td></tr>'
             for label, value in self.lines()
         )
-        line, why = self._line(), f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
-        if line:  # what it comes to, evenly; then where that is on the line that was asked on
+        line, why = "", f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
+        if self._is_to_scale():
             told = f"<b>{self._verdict()}</b> {rich(self.explanation)}"
-            why = f'<p style="max-width:{_READ};margin:8px 0">{told}</p>{line}'
+            why = f'<p style="max-width:{_READ};margin:8px 0">{told}</p>'
             line = self._to_scale()
         look = "margin:0 0 12px;font-size:19px;line-height:27px"
         asked = f'<p style="{look}"><b>{rich(self.question)}</b></p>'
@@ -175,17 +173,17 @@ class Comparison:
             return ""
         sums = {name: sum(_parts(size).values()) for name, size in self.sizes.items()}
         parts, share = _parts(self.sizes[option]), bar_width(sums[option], sums.values())
-        words = said(sums[option], self.unit) + _told(parts)
-        return _bar(f"{share:.1f}%", _TRUTH if happened else _LINE, words, _REASON, parts, 16)
+        words = said(sums[option], self.unit) + _told(parts, share / 70)
+        return _bar(
+            f"{share:.1f}%", _TRUTH if happened else _LINE, words, _REASON, parts, 16, share / 70
+        )
 
     def _to_scale(self) -> str:
-        """Return guess and truth, and what is 1 × of a factor, as bars of an even scale.
-
-        On the line of the question each step is ten times the one before: there a factor looks
-        small.
-        """
-        (answer,), guess = self.answers, self.predictions[-1]
-        rows = [(answer, _TRUTH, "the answer"), (guess, _GUESS, "you")]
+        """Return guesses and truth, and what is 1 × of a factor, as bars of an even scale."""
+        (answer,), first, last = self.answers, self.predictions[0], self.predictions[-1]
+        rows = [(answer, _TRUTH, "the answer"), (last, _GUESS, "you")]
+        if first != last:
+            rows[1:] = [(first, _GUESS, "you first"), (last, _GUESS, "you at last")]
         if self.unit == "×":
             rows.append((1, _LINE, self.one))
         known = {} if self.options else self.sizes
@@ -216,43 +214,11 @@ class Comparison:
         text = judged[0] if len(judged) == 1 else f"at first {judged[0]}, at last {judged[1]}"
         return f"{text[0].upper()}{text[1:]}."
 
-    def _line(self) -> str:
-        """Return the truth and each guess as flags on one line; "" where one has no place on it.
-
-        It is the line of the question: its steps are factors, and its ends are the same.
-        """
-        *said_before, (label, truth) = self.lines()
-        ends = [*self.predictions[:1], *self.predictions[-1:]]  # the first guess and the last
-        guesses = ends[-len(said_before) :]
-        known = [*self.answers, *guesses]
-        if len(self.answers) > 1 or not guesses or not all(map(is_number, known)):
-            return ""
-        if min(known) <= 0:
-            return ""
-        low = min(self.ends[0], *(math.floor(math.log10(x)) for x in known))
-        high = max(self.ends[1], *(math.ceil(math.log10(x)) for x in known))
-        names = ["You"] if len(guesses) == 1 else ["You at last", "You first"]
-        flags = [(self.answers[0], guesses[-1], f"{label}: {truth}", _TRUTH, "")] + [
-            (guess, self.answers[0], f"{name}: {said(guess, self.unit)}", _GUESS, "#fff")
-            for guess, name in zip(guesses[::-1], names, strict=True)
-        ]
-        foot = _ROW * len(flags) + 8  # px: where the line lies
-        shown = [
-            _flag(100 * (math.log10(value) - low) / (high - low), value > other, row, foot, *look)
-            for row, (value, other, *look) in enumerate(flags)
-        ]
-        every = -(-(high - low) // 8)
-        powers = range(low, high + 1, every)
-        ratio = self.unit == "×"
-        ticks = [_tick(100 * (p - low) / (high - low), foot, p) for p in powers]
-        line = f"position:absolute;top:{foot - 1}px;width:100%;height:2px;background:{_LINE}"
-        sense = {low: "less", 0: "the same", high: "more"} if ratio and low < 0 else {}
-        words = [_sense(100 * (p - low) / (high - low), foot, text) for p, text in sense.items()]
-        return (
-            f'<div style="position:relative;height:{foot + 30 + 17 * bool(sense)}px;'
-            f'margin:14px 23px 0;font-size:0.81em"><div style="{line}"></div>'
-            f"{_small_ticks(low, high, foot)}{''.join(ticks)}{''.join(words)}{''.join(shown)}</div>"
-        )
+    def _is_to_scale(self) -> bool:
+        """Return whether the truth and the guesses are numbers that bars can show."""
+        known = [*self.answers, *self.predictions[:1], *self.predictions[-1:]]
+        numbers = all(map(is_number, known)) and min(known) > 0
+        return len(self.answers) == 1 and bool(self.predictions) and numbers
 
 
 def _parts(size: Size) -> Mapping[str, float]:
@@ -282,11 +248,17 @@ def _stripes(parts: Mapping[str, float]) -> str:
     return f"linear-gradient(90deg,{','.join(stops)})"
 
 
-def _told(parts: Mapping[str, float]) -> str:
+def _inside(parts: Mapping[str, float], share: float) -> list[str]:
+    """Return which parts have room for their name in a bar that is ``share`` of the longest."""
+    coloured = len(parts) > 1 and bool(_stripes(parts))  # S and P have one colour
+    return [n for n, size in parts.items() if coloured and share * size / sum(parts.values()) > 0.2]
+
+
+def _told(parts: Mapping[str, float], share: float = 1.0) -> str:
     """Return what the parts of a bar are: ": S 1.07, Q and K 0.0336"; "" of one part."""
+    marked = set(parts) - set(_inside(parts, share)) if _stripes(parts) else ()
     named = [
-        f'<span style="{_MARK}">{_swatch(name) * bool(_stripes(parts))}'
-        f"{_whole(name)}\xa0{told}</span>"
+        f'<span style="{_MARK}">{_swatch(name) * (name in marked)}{_whole(name)}\xa0{told}</span>'
         for name, told in ((name, said(size, "")) for name, size in parts.items())
     ]
     return f": {', '.join(named)}" if len(named) > 1 else ""
@@ -305,9 +277,16 @@ def _bar(
     place: str = "",
     parts: Mapping[str, float] = _NOTHING,
     tall: int = 10,
+    share: float = 1.0,
 ) -> str:
     """Return a bar as ``wide`` as said, cut where its parts end, and words behind it."""
     bar = f"flex:none;height:{tall}px;width:{wide};min-width:2px;background:{colour}"
+    name_ = f"font:650 12px/{tall}px sans-serif;color:#1c1c1c;text-align:center;overflow:hidden"
+    inside, whole = _inside(parts, share), sum(parts.values())
+    names = "".join(
+        f'<b style="flex:0 0 {100 * size / whole:.1f}%;{name_}">{name * (name in inside)}</b>'
+        for name, size in parts.items()
+    ) * bool(inside)  # fmt: skip
     if len(parts) > 1:
         at, cuts = 0.0, []
         for size in list(parts.values())[:-1]:
@@ -316,58 +295,7 @@ def _bar(
         layers = [f"linear-gradient(90deg,{cut})" for cut in cuts]
         if stripes := _stripes(parts):
             layers, bar = [*layers, stripes], f"{bar};outline:1px solid"  # yellow is pale on white
-        bar += f";background-image:{','.join(layers)}"
+        bar += f";display:flex;background-image:{','.join(layers)}"
     fold = "flex-wrap:wrap;row-gap:0;" * ("<" in words)  # on a phone the parts' names go below
     look = f"{place};display:flex;{fold}align-items:center;column-gap:8px".removeprefix(";")
-    return f'<span style="{look}"><i style="{bar}"></i><span>{words}</span></span>'
-
-
-# Narrower than twice the line's margin: at its ends, on a phone, nothing stands out of the page.
-_ON_ITS_TICK = (
-    "width:3.4em;margin-left:-1.7em;display:flex;justify-content:center;white-space:nowrap;"
-)
-
-
-def _to_the_right(at: float, right: bool, words: str) -> bool:
-    """Return whether a flag's words lie at the right of it: where there is room, as it should."""
-    needs = 1.9 * len(words) + 5  # percent, on a phone
-    return at + needs <= 100 if right else at < needs
-
-
-def _flag(at: float, right: bool, row: int, foot: int, words: str, colour: str, ink: str) -> str:
-    """Return a flag that stands ``at`` percent of the line; its words lie away from the other."""
-    right = _to_the_right(at, right, words)
-    side, x, round_ = ("left", at, "0 6px 6px 0") if right else ("right", 100 - at, "6px 0 0 6px")
-    pole = f"position:absolute;{side}:{x:.4g}%;top:{_ROW * row}px;height:{foot - _ROW * row + 6}px"
-    cloth = f"background:{colour};color:{ink}" if ink else "box-shadow:inset 0 0 0 2px"
-    cloth = f"{cloth};padding:0 7px;border-radius:{round_}"
-    return (
-        f'<div style="{pole};border-{side}:3px solid {colour};margin-{side}:-1.5px">'
-        f'<div style="{cloth};line-height:19px;white-space:nowrap;font-weight:650">'
-        f"{rich(words)}</div></div>"
-    )
-
-
-def _small_ticks(low: int, high: int, foot: int) -> str:
-    """Return the ticks between powers of ten, as the question's line has them."""
-    at = (p + math.log10(x) for p in range(low, high) for x in range(2, 10))
-    d = "".join(f"M{100 * (x - low) / (high - low):.2f} 0v4" for x in at)
-    return (
-        f'<svg viewBox="0 0 100 8" preserveAspectRatio="none" style="position:absolute;left:0;'
-        f'top:{foot}px;width:100%;height:8px" aria-hidden="true"><path d="{d}" stroke="{_LINE}" '
-        'vector-effect="non-scaling-stroke"/></svg>'
-    )
-
-
-def _sense(at: float, foot: int, words: str) -> str:
-    """Return what a place of the line means."""
-    place = f"position:absolute;left:{at:.4g}%;top:{foot + 27}px;{_ON_ITS_TICK}"
-    return f'<div style="{place};opacity:0.75">{words}</div>'
-
-
-def _tick(at: float, foot: int, power: int) -> str:
-    """Return a tick of the line and its number below it."""
-    number = f"{10.0**power:,.10g}" if -5 < power < 6 else f"10<sup>{power}</sup>"
-    place = f"position:absolute;left:{at:.4g}%;top:{foot + 8}px;{_ON_ITS_TICK}"
-    tick = f"position:absolute;left:{at:.4g}%;top:{foot}px;width:1px;height:8px;background:{_LINE}"
-    return f'<div style="{tick}"></div><div style="{place}">{number}</div>'
+    return f'<span style="{look}"><i style="{bar}">{names}</i><span>{words}</span></span>'

@@ -115,12 +115,6 @@ class Predict(CourseWidget):
         low = -math.inf if self.least is None else self.least
         return is_number(value) and low <= value <= (self.most or math.inf)
 
-    @property
-    def ends(self) -> tuple[int, int]:
-        """The ends of the line of numbers before any guess, as powers of ten."""
-        low, high = math.log10(self.least or 0.1), math.log10(self.most or 1e4)
-        return math.floor(low), math.ceil(high)
-
     def _keep(self, change: Any) -> None:
         if change["new"] is None:
             return
@@ -176,7 +170,7 @@ class Predict(CourseWidget):
         stored = self._predictions()
         if not stored and self.answer is not None:
             stored = [self.answer]
-        asked = (self.options, self.question, sizes or {}, self.ends, note, one)
+        asked = (self.options, self.question, sizes or {}, note, one)
         return Comparison(answer, stored, self.unit, explanation, *asked)
 
     def room(self, answers: str, answer: Any = None) -> Figure:

@@ -55,7 +55,13 @@ class Race(CourseWidget):
     """
 
     _esm = static_text(
-        "tokens.js", "common.js", "handles.js", "race_lanes.js", "race_canvas.js", "race.js"
+        "tokens.js",
+        "common.js",
+        "handles.js",
+        "race_lanes.js",
+        "race_tape.js",
+        "race_canvas.js",
+        "race.js",
     )
     _css = static_text("tokens.css", "common.css", "handles.css", "race.css")
     parts = ("race-picture", "race-tape")

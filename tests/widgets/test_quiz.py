@@ -240,7 +240,9 @@ def test_a_part_of_a_whole_fills_as_much_of_its_outline_as_its_words_say(mount, 
     assert "0.4 of 20 µs saved" in quiz.fallback_html()
     quiz.chosen, quiz.tries = [1], 1
     page = mount(quiz, width=width)
-    assert page.locator(".fac-quiz-whole span").all_inner_texts() == [*launches] * 3
+    pieces = [whole.locator("span").count() for whole in page.locator(".fac-quiz-whole").all()]
+    assert pieces == [0, 4, 0], "0.4 µs are no part of launch 1: it began there as if it were"
+    assert page.locator(".fac-quiz-whole span").all_inner_texts() == [*launches]
     ends = (
         page.locator(".fac-quiz-whole")
         .nth(1)
@@ -255,6 +257,8 @@ def test_a_part_of_a_whole_fills_as_much_of_its_outline_as_its_words_say(mount, 
         page.locator(found).evaluate_all(wide) for found in (".fac-quiz-whole", ".fac-quiz-whole i")
     )
     assert len(set(wholes)) == 1
+    card = page.locator(".fac-option").first.bounding_box()["width"]
+    assert wholes[0] > card - 90, "as wide as its card allows"
     shares = [part / (wholes[0] - 3) for part in parts]
     assert shares == pytest.approx([0.02, 0.75, 0.0017], abs=0.01)
     with pytest.raises(ValueError, match="whole must be at least"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from pathlib import Path
 
@@ -126,7 +127,7 @@ def test_bad_counts_and_ledgers_without_attention_are_refused():
 
 def test_each_of_its_modules_is_under_20_kb():
     files = list((Path(widgets.__file__).parent / "static").glob("race*.js"))
-    assert len(files) == 3
+    assert len(files) == 4
     assert max(file.stat().st_size for file in files) < 20_000
 
 
@@ -387,11 +388,14 @@ def test_at_the_start_stand_two_drawings_two_tapes_and_the_flag(mount):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1140])
-def test_a_tape_ends_where_the_panels_end_and_its_number_stands_beside_or_above_it(mount, width):
+def test_a_tape_and_its_meter_end_where_the_panels_end_and_its_number_stands_beside_or_above_it(
+    mount, width
+):
     page = mount(Race(1024, 128, 128, 128, at=1.0), width=width)
     panel = page.locator(".fac-race-panel").last.bounding_box()
     tape = page.locator(".fac-race-scrub").first.bounding_box()
-    assert tape["x"] + tape["width"] == pytest.approx(panel["x"] + panel["width"], abs=2)
+    end = page.locator(".fac-race-meter").first.bounding_box()
+    assert end["x"] + end["width"] == pytest.approx(panel["x"] + panel["width"], abs=2)
     above, beside = (one.bounding_box() for one in page.locator(".fac-race-odometer").all())
     assert above["y"] + above["height"] < tape["y"] + 6
     assert above["x"] + above["width"] <= panel["x"] + panel["width"] + 3, "and its halo"
@@ -586,7 +590,7 @@ def test_nothing_on_the_picture_lies_on_anything_else(mount):
     outside = """() => { const of = (s) => [...document.querySelectorAll(s)]
       .map((n) => n.getBoundingClientRect()), lanes = of('.fac-race-chip');
       return lanes.length ? of('.fac-race-edge, .fac-race-ghost').filter((p) =>
-        p.width < 0.9 * lanes[0].width && !lanes.some((q) =>
+        p.width < 0.8 * lanes[0].width && !lanes.some((q) =>
           q.left < p.left && p.right < q.right)).map((p) => p.right) : []; }"""
     drawn = ((1024, 128, 0.0), (1024, 128, 0.3), (8192, 64, 0.5), (4096, 128, 1.0), (512, 64, 1.0))
     for width in (480, 740, 880, 1140):
@@ -692,8 +696,8 @@ def test_no_tape_shows_a_k_before_its_q_or_an_o_before_its_v(mount, width):
     pixels = """(lane) => { const canvas = document.querySelector('.fac-race-laid');
       const edges = [...document.querySelectorAll('.fac-race-scrub')], b = edges[lane].getBBox();
       const k = canvas.width / canvas.clientWidth, g = canvas.getContext('2d');
-      const { data } = g.getImageData(0, Math.round((b.y + b.height / 2) * k), canvas.width, 1);
-      return Array.from({ length: canvas.width }, (_, i) => [...data.slice(4 * i, 4 * i + 4)])
+      const { data } = g.getImageData(0, Math.round((b.y + b.height / 2) * k), b.width * k, 1);
+      return Array.from({ length: b.width * k }, (_, i) => [...data.slice(4 * i, 4 * i + 4)])
         .filter((c) => c[3] === 255).map((c) => c.slice(0, 3).join()); }"""
     first: dict[str, int] = {}
     for place, colour in enumerate(page.evaluate(pixels, 1)):
@@ -769,8 +773,8 @@ def test_naives_tape_is_shown_pale_while_the_other_is_guessed(mount, width):
     pixels = """() => { const canvas = document.querySelector('.fac-race-moves');
       const b = document.querySelector('.fac-race-scrub').getBBox();
       const k = canvas.width / canvas.clientWidth, g = canvas.getContext('2d');
-      const { data } = g.getImageData(0, Math.round((b.y + b.height / 2) * k), canvas.width, 1);
-      return Array.from({ length: canvas.width }, (_, i) => [...data.slice(4 * i, 4 * i + 4)]); }"""
+      const { data } = g.getImageData(0, Math.round((b.y + b.height / 2) * k), b.width * k, 1);
+      return Array.from({ length: b.width * k }, (_, i) => [...data.slice(4 * i, 4 * i + 4)]); }"""
     alphas = [pixel[3] for pixel in page.evaluate(pixels)]
     assert max(alphas) < 128, "pale: nothing has run"
     assert sum(a > 40 for a in alphas) > 0.97 * len(alphas), "to its end"
@@ -793,3 +797,30 @@ def test_at_the_end_the_large_numbers_say_how_many_times_the_bytes(mount, width)
     page.evaluate("facModel.set('at', 0.3)")
     page.wait_for_timeout(60)
     assert page.locator(".fac-race-score").first.text_content() == "0 % of O written"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_tape_names_its_trips_and_has_a_meter_of_o(mount, width):
+    """naive's trips had tones that nothing named; at the tape both lanes looked alike."""
+    race = Race(1024, 64, 128, 128, at=1.0)
+    page = mount(race, width=width, reduced=True)
+    trips = page.locator(".fac-race-over text").all_text_contents()
+    assert [text for text in trips if re.match("(read|write) [SP]", text)] == [
+        "write S",
+        "read S, write P",
+        "read P",
+    ]
+    page.evaluate("facModel.set('at', 0.3)")
+    naive, flash = page.locator(".fac-race-meter").all()
+    for meter, lane in ((naive, "naive"), (flash, "flash")):
+        events = race.events(lane)
+        now = 0.3 * max(race.events(each)[-1].t1 for each in race.lanes)
+        out = [e for e in events if e.tensor == "o" and e.kind == "store"]
+        share = sum(e.n_bytes for e in out if e.t1 <= now) / sum(e.n_bytes for e in out)
+        box = meter.bounding_box()
+        fill = meter.evaluate("n => n.previousElementSibling.getBBox().width")
+        assert fill / box["width"] == pytest.approx(share, abs=0.03)
+        assert box["x"] + box["width"] < width
+    tape = page.locator(".fac-race-scrub").first.bounding_box()
+    assert tape["x"] + tape["width"] < naive.bounding_box()["x"], "in line, beside it"

@@ -192,10 +192,7 @@ def test_an_arrow_leads_from_the_loads_to_the_bytes_of_hbm(mount, check_page, wi
     """A mark above the roof looked like an error; the bytes that HBM moved put it below."""
     page = mount(rungs(), width=width)
     check_page(page)
-    says = (
-        "Rung 8 moves 2.7 × the HBM bytes of rung 1, and yet is 1.7 × as fast: "
-        "neither waits for HBM."
-    )
+    says = "Rung 8 moves 2.7 × the HBM bytes of rung 1, and yet is 1.7 × as fast."
     assert page.inner_text(".fac-finding") == says
     drawn = page.text_content(".fac svg")
     assert "each does 4 × 16 heads × 16384² × 128 = 2.2 TFLOP" in drawn
@@ -206,6 +203,10 @@ def test_an_arrow_leads_from_the_loads_to_the_bytes_of_hbm(mount, check_page, wi
         assert {f"{all_}{unit}", f"{hbm}{unit}"} <= said, "in the strip above the field"
         factor = f"{float(all_) / float(hbm):.0f}"
         assert (f"bytes ÷ {factor}" if width < 700 else f"{factor} × fewer bytes") in drawn
+    ways = page.locator(".fac-roof-saved").evaluate_all("ns => ns.map(n => n.getAttribute('d'))")
+    assert all(re.fullmatch(r"M\S+ \S+H\S+V\S+", way) for way in ways), "bytes across, speed up"
+    for tflops, loads in ((409, 64), (686, 127)):
+        assert f"speed × {tflops / (loads * 3.35):.2g}" in said, "each piece has its name"
     start = "◇ if every load went to HBM" if width < 700 else "if every load went to HBM:"
     assert drawn.count(start) == 1, "beside one of the starts, where there is room"
     assert all(re.search(f"at most ?{most}", drawn) for most in (214, 425)), "64, 127 at 3350 GB/s"
@@ -361,7 +362,11 @@ def test_the_roof_has_one_shape_or_the_zoom_is_shown(mount, width):
     charts = {"kernels": RooflineChart(), "dial": RooflineChart(view="dial"), "timed": timed}
     for name, chart in {**charts, "rungs": rungs()}.items():
         page = mount(chart, width=width, again=True)
-        shapes[name] = page.locator(".fac-roof-line").get_attribute("points")
+        line = page.locator(".fac-roof-line").get_attribute("points")
+        points = [[float(part) for part in point.split(",")] for point in line.split()]
+        shapes[name] = [
+            (round(x, 2), round(y - points[-1][1], 2)) for x, y in points
+        ]  # at any height
         assert page.locator(".fac-roof-map").count() == (shapes[name] != shapes["kernels"]), name
     assert shapes["dial"] == shapes["kernels"]
     assert shapes["timed"] != shapes["kernels"], "what was measured fills the window at any width"
@@ -404,11 +409,8 @@ def test_a_title_names_kernels_by_what_differs(mount, width):
     chart.add_measurement("rung 1, the plainest", intensity=7826, tflops=409, loads=63.8)
     chart.add_measurement("rung 8, the fastest", intensity=2886, tflops=748, loads=188)
     page = mount(chart, width=width)
-    says = (
-        "The fastest kernel moves 2.7 × the HBM bytes of the plainest, and yet is 1.8 × as fast: "
-        "neither waits for HBM."
-    )
-    assert page.inner_text(".fac-finding") == says, "the paradox, and why it is none"
+    says = "The fastest kernel moves 2.7 × the HBM bytes of the plainest, and yet is 1.8 × as fast."
+    assert page.inner_text(".fac-finding") == says, "the paradox; no record holds its reason"
     drawn = page.locator(".fac-stage text").all_text_contents()
     assert "the fastest" in drawn
     assert not any("rung" in text for text in drawn), "it was said before it was explained"
@@ -479,3 +481,16 @@ def test_on_a_phone_no_name_lies_on_the_axis(mount):
     ).all():
         if text.text_content() not in ("", "roof: 989 TFLOP/s"):
             assert text.bounding_box()["x"] >= axis - 2, text.text_content()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("queries", [1, 1024])
+def test_the_dial_has_its_share_as_a_length(mount, queries):
+    """On a log axis 0.34 % looked like a third of the height."""
+    page = mount(RooflineChart(view="dial", queries=queries), width=480)
+    part, all_ = (
+        page.locator(f".fac-roof-{name}").evaluate("n => n.getBBox().width")
+        for name in ("part", "share")
+    )
+    says = page.locator(".fac-stage text", has_text=re.compile(r"TFLOP/s, [\d.]+ %")).text_content()
+    assert 100 * part / all_ == pytest.approx(float(says.split()[-2]), rel=0.02)

@@ -216,7 +216,7 @@ def test_the_guess_is_asked_below_the_title_and_only_its_handle_is_bright(mount)
             "[data-fac-part=schedule-steps]",
         )
     )
-    for above, below in itertools.pairwise([asks, guess, grid, desk, buttons]):
+    for above, below in itertools.pairwise([asks, guess, grid, buttons, desk]):
         assert above["y"] + above["height"] <= below["y"] + 4
     assert page.locator(".fac").bounding_box()["height"] < 1000
     assert page.locator(".fac-knob").count() == 1
@@ -401,20 +401,26 @@ def test_the_counts_stand_on_the_tiles_and_no_unnamed_tick_in_a_bar(mount, width
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [480, 1280])
-@pytest.mark.parametrize("guess", [2, 4])
-def test_what_naive_comes_to_is_a_mark_on_the_axis_of_the_bars(mount, width, guess):
-    """It was a second chart, to a scale of its own: 64 rows were as long as 1024 scores."""
-    widget = TileSchedule(n_q=16, n_k=16, mask="causal", step=6, guess=guess)
-    page = mount(widget, width=width, reduced=True)
-    naive = TileSchedule(n_q=16, n_k=16, mask="causal", schedule="naive").loads().k
-    middle = "n => { const b = n.getBBox(); return b.x + b.width / 2; }"
-    mark = page.locator(".fac-tile-theirs").evaluate(middle)
-    ticks = page.locator(".fac-stage text", has_text=re.compile("^[1-4] ×$"))
-    assert mark == pytest.approx(ticks.nth(naive // 16 - 1).evaluate(middle), abs=1)
-    assert "naive: 4 ×" in page.locator(".fac-stage text").all_text_contents()
-    page.evaluate("facModel.set('step', 0)")
-    assert page.locator(".fac-tile-theirs").count() == 0, "it would tell the answer"
+def test_no_other_schedule_stands_on_the_axis_of_this_one(mount):
+    """naive: 4 × was explained nowhere, and stood on a causal picture whose answer is 2.5 ×."""
+    page = mount(TileSchedule(n_q=16, n_k=16, mask="causal", step=6, guess=2), reduced=True)
+    texts = page.locator(".fac-stage text").all_text_contents()
+    assert "you: 2 ×" in texts
+    assert not [text for text in texts if "naive" in text]
+    rows = [text for text in texts if re.fullmatch(r"program \d", text)]
+    assert rows == [f"program {i}" for i in range(4)], "who computes a row stands beside it"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("step", [0, 6])
+def test_on_a_phone_the_buttons_stand_under_the_grid_and_the_chip_is_last(mount, step):
+    page = mount(TileSchedule(n_q=16, n_k=16, step=step, guess=2), width=480, reduced=True)
+    grid = page.locator("[data-fac-part=schedule-grid]").bounding_box()
+    bar = page.locator("[data-fac-part=schedule-steps]").bounding_box()
+    chip = page.locator(".fac-tile-desk").bounding_box()
+    name = page.locator(".fac-stage text", has_text="on chip").bounding_box()
+    assert 0 <= bar["y"] - grid["y"] - grid["height"] < 40
+    assert bar["y"] + bar["height"] <= name["y"] < chip["y"]
 
 
 @pytest.mark.browser

@@ -15,8 +15,7 @@ function render({ model, el }) {
 
   const ready = () => {
     button.disabled = entry.empty();
-    write(button, button.disabled ? "Guess first" : "Keep my prediction"); // a grey button says why
-    if (model.get("answer") == null) write(said, "");
+    if (model.get("answer") == null) write(said, button.disabled ? "First a guess." : ""); // why it is grey
   };
 
   function tell() {

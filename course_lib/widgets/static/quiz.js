@@ -47,7 +47,9 @@ function choices(model) {
     setTimeout(() => (moving = false));
   };
   const sizes = options.map((option) => option.size).filter((size) => size != null), unit = model.get("unit"), whole = model.get("whole"), pieces = model.get("pieces");
-  const part_ = (size) => h("div", { class: "fac-size fac-quiz-part" }, `${rough(size)} of ${meant(whole)} ${unit}`.trim(), h("div", { class: "fac-quiz-whole", "aria-hidden": "true" }, h("i", { style: `width:${((100 * size) / whole).toFixed(2)}%` }), pieces.map(([name, long]) => h("span", { style: `flex:${long}` }, name))));
+  const ends = pieces.map((_, i) => pieces.slice(0, i + 1).reduce((sum, [, long]) => sum + long, 0)); // what is saved is of these pieces only where it ends with one
+  const cut = (size) => (ends.some((end) => Math.abs(end - size) < 0.01 * whole) ? pieces : []);
+  const part_ = (size) => h("div", { class: "fac-size fac-quiz-part" }, `${rough(size)} of ${meant(whole)} ${unit}`.trim(), h("div", { class: "fac-quiz-whole", "aria-hidden": "true" }, h("i", { style: `width:${((100 * size) / whole).toFixed(2)}%` }), cut(size).map(([name, long]) => h("span", { style: `flex:${long}` }, name))));
   const bar = ({ size }) => (whole && size != null ? [part_(size)] : size == null ? [] : [h("div", { class: "fac-size" }, h("i", { style: `width:${barWidth(size, sizes).toFixed(1)}%` }), `${meant(size)} ${unit}`.trim())]);
   const judged = (why) => why.querySelector(".fac-why");
   const rows = options.map((option) => {

@@ -23,6 +23,7 @@ function render({ model, el }) {
     over.setAttribute("viewBox", `0 0 ${race.box.width} ${race.box.height}`);
     stage.style.height = `${race.box.height}px`;
     [seekBar, play].forEach((node, i) => (node.style.top = `${race.box.low + (i ? SEEK + 1.7 * race.box.fs : 0)}px`)); // right under the tapes, the slider as long as they are
+    seekBar.style.width = `${race.box.tw + 16}px`;
     stage.style.setProperty("--fac-size", `${race.box.fs}px`);
     patch(over, [...race.lanes.flatMap(frame), ...tapeScale(text, race)], held);
     plant();
@@ -56,6 +57,7 @@ function render({ model, el }) {
     const px = tw / race.axis, badge = race.badges.length < 2 ? "" : wide(`${title}${lane.badge}`, 0.9 * fs) > tw - 6 * fs ? lane.badge.split(" from ")[0] : lane.badge;
     nodes.push(text(0, lane.named, "fac-race-name", [v("tspan", {}, title), v("tspan", { class: `fac-race-tag${data().replays[lane.name] ? " fac-race-real" : ""}`, dx: 8 }, badge)], {}, (node) => (lane.nameText = node)), text(tw, bill - 0.45 * fs, "fac-race-soft", null, { "text-anchor": "end" }, (node) => (lane.endText = node)));
     nodes.push(v("rect", { class: "fac-race-edge", x: 0, y: bill, width: tw, height: tape }), text(0, 0, "fac-race-odometer", null, {}, (node) => (lane.odometer = node)));
+    nodes.push(...besideTape(text, lane, race));
     if (desk) nodes.push(...thinTape(text, lane, race, get));
     const unseen = (name) => v("rect", { class: `fac-race-${name}`, visibility: "hidden" }, null, { ref: (node) => (lane[name] = node) });
     const hit = hold("rect", { x: 0, y: bill - 4, width: tw, height: tape + 8, class: "fac-race-scrub" }, (x2) => (asks(lane) ? put(model, { flag: clamp(x2 / tw) }) : seek((x2 / tw) * (race.axis / (chip().gb_per_s * 1e9)))));
@@ -107,7 +109,7 @@ function render({ model, el }) {
     const cloth = { class: "fac-race-grab", d: `M${x} ${top}h${inside}l${tip} ${tall / 2}l${-tip} ${tall / 2}h${-inside}z` };
     const grab = clock ? v("path", cloth) : hold("path", cloth, (px) => put(model, { flag: clamp(px / tw) }));
     lane.flagText = null;
-    const [sx, sy, anchor] = !planted ? [x + inside + 0.6 * fs, top + 0.67 * tall, "start"] : stacked ? [tw, lane.named, "end"] : [x + 1.12 * far, top + 0.65 * tall, left ? "end" : "start"];
+    const [sx, sy, anchor] = !planted ? [x + inside + 0.6 * fs, top + 0.67 * tall, "start"] : stacked ? [race.box.width, lane.named, "end"] : [x + 1.12 * far, top + 0.65 * tall, left ? "end" : "start"];
     const says = text(sx, sy, "fac-race-verdict", null, { "text-anchor": anchor }, (node) => (lane.flagText = node));
     renew(lane.nameText, { display: lane.led ? "none" : "inline" });
     patch(lane.flagged, clock && !planted ? [] : [
@@ -127,9 +129,10 @@ function render({ model, el }) {
       const given = !clock && lane.name === "naive" && race.lanes.length > 1; // what the other is guessed against
       write(lane.odometer, clock ? amount(lane.now) : given ? givenOf(lane) : "");
       const x = ((given ? lane.total : lane.now) / race.axis) * tw, room = x + 6.6 * fs < tw, { bill, rise } = lane; // a number stands at its tape's head, at the end above it
-      renew(lane.odometer, { x: room ? x + 0.5 * fs : x, y: room ? bill + 0.5 * race.box.tape + 0.42 * fs : bill - 0.45 * fs - rise, "text-anchor": room ? "start" : "end" });
+      renew(lane.odometer, { x: room ? x + 0.5 * fs : given ? race.box.width : x, y: room ? bill + 0.5 * race.box.tape + 0.42 * fs : bill - 0.45 * fs - rise, "text-anchor": room ? "start" : "end" });
       write(lane.endText, clock && room && lane.name === "naive" ? `ends at ${amount(lane.total)}` : "");
       scoreOf(race, lane, clock).forEach((says, i) => write(i ? lane.outSays : lane.outText, says));
+      tellTape(lane, clock, race);
       if (lane.flagText) judge(race, lane, mark, over, data().titles[lane.name]);
       if (lane.leastText) write(lane.leastText, clock ? `thin: at least ${bytesText(Math.round(lane.least0))} of it must cross HBM` : "thin: what of it must cross HBM");
       if (lane.seen) renew(lane.seen, { visibility: clock ? "visible" : "hidden" });

@@ -91,7 +91,7 @@ function raceCanvas(get) {
   function arrange(width) {
     const big = get("presenter"), caches = get("caches"), fs = big && caches ? 18 : typeSize({ get });
     const stacked = width < 720, gap = stacked ? 0 : 1.6 * fs, count = race.lanes.length;
-    const lw = stacked || count === 1 ? width : (width - gap) / count, tw = width - 1;
+    const lw = stacked || count === 1 ? width : (width - gap) / count, meter = count > 1 ? (stacked ? 4 : 6) * fs : 0, tw = width - 1 - meter;
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
     // the same for nearly every N: a picture that grows under the hand costs a layout of the page, too
     const H = Math.min(big ? (caches ? 180 : 340) : ((count === 1 ? 300 : stacked ? 102 : 244) * fs) / 15, (lw - 14.4 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base;
@@ -122,7 +122,7 @@ function raceCanvas(get) {
         x += w + free + gaps[t];
       }
     });
-    race.box = { width, stacked, fs, lw, tw, n, d, base, scale, H, panelH, deskH, tape, thin, low: y, pixels: Math.min(2, devicePixelRatio || 1), zoom: H / 512, height: first ? tapes + tops - 0.8 * fs : y + under };
+    race.box = { width, stacked, fs, lw, tw, meter, n, d, base, scale, H, panelH, deskH, tape, thin, low: y, pixels: Math.min(2, devicePixelRatio || 1), zoom: H / 512, height: first ? tapes + tops - 0.8 * fs : y + under };
   }
   /** How often a matrix has crossed, of all its bytes. */
   const timesOf = (lane, t, moved = lane.reads[t] ?? 0) => moved / (t === "s" ? lane.scores : race.box.n * race.box.d * b() * ("qo".includes(t) && get("decode") ? 1 / race.box.n : 1));
@@ -226,9 +226,9 @@ function raceCanvas(get) {
     }
   }
   const fill = (g, tensor, o) => o && paint(g, tensor, o.x, o.y, o.w, o.h);
-  /** An arrow from below a matrix to where its tile goes, or from there: down, and, where that lies elsewhere, across. */
-  function link(g, p, to, loads) {
-    const x0 = p.x + p.w / 2, x1 = to.x + to.w / 2, y0 = p.y + p.h + 4, y1 = to.y - 4, low = y0 + 2 * race.box.fs, [x, y, way] = loads ? [x1, y1, -1] : [x0, y0, 1];
+  /** An arrow from a tile to where it goes, or from there: down, across its matrix, down. */
+  function link(g, p, to, loads, foot) {
+    const x0 = p.x + p.w / 2, x1 = to.x + to.w / 2, y0 = Math.min(p.y + p.h + 4, foot), y1 = to.y - 4, low = Math.min(y0 + 2 * race.box.fs, foot), [x, y, way] = loads ? [x1, y1, -1] : [x0, y0, 1];
     for (const [line, colour] of [[5, ground], [1.8, pen]]) {
       [g.lineWidth, g.strokeStyle] = [line, colour];
       g.beginPath();
@@ -296,7 +296,7 @@ function raceCanvas(get) {
         for (const o of !still ? [r] : k || !desk ? [p] : [p, to]) ring(g, o, now.length > 1 ? [[3, ground], [1, pen]] : [[6, ground], [2.5, pen]]);
         g.restore();
         const slot = !desk && lane.slots[homeOf(e)], at_ = lane.at[homeOf(e)];
-        if (still && !k) link(g, { ...at_, x: at_.x + 1, w: 0 }, slot || to, e.kind === "load"); // at the edge of its matrix, through no word
+        if (still && !k) link(g, { ...p, x: p.x + 1, w: 0 }, slot || to, e.kind === "load", at_.y + at_.h - 2); // through no word
       });
       lane.now = moved;
       lane.current = first;

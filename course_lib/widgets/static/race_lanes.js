@@ -137,7 +137,7 @@ function scoreOf({ lanes, end }, lane, clock) {
 
 /** Round ticks below the tapes, none of them where a tape ends: that is the question. */
 function tapeScale(text, { box: { fs, tw, low }, axis, lanes }) {
-  const most = Math.min(10, tw / (6 * fs)); // as many nodes for every N
+  const most = Math.min(10, tw / (5.2 * fs)); // as many nodes for every N
   const steps = [...Array(16).keys()].flatMap((power) => [1, 2, 5].map((m) => m * 10 ** power)).filter((step) => axis / step < most);
   const tells = (step) => lanes.some(({ total }) => Math.abs(total / step - Math.round(total / step)) * step < 0.02 * axis);
   const step = steps.slice(0, 3).find((step) => !tells(step)) ?? steps[0];
@@ -220,30 +220,20 @@ const amount = (bytes) => bytesText(Number(bytes.toPrecision(3)));
 const timeText = (seconds) => (seconds < 1e-3 ? `${short(seconds * 1e6, 3)} µs` : `${short(seconds * 1e3, 3)} ms`);
 
 /** What the flag asks for, and what has come of the prediction so far. */
-function verdict({ box: { tw, fs, stacked }, axis }, lane, mark, over, title) {
+function verdict({ box: { width, fs, stacked }, axis }, lane, mark, over, title) {
   const whose = lane.led && mark < axis / 2 ? `${title}: ` : "";
   if (mark < 0) return `to where ${lane.led ? `${title}’s` : "this"} tape will end`;
   const flag = Math.max(1, mark), low = lane.now > flag, times = low ? lane.total / flag : flag / lane.total;
   const came = !over ? (low ? "already passed" : "") : times < 1.02 ? "right" : `${short(times, 3)} × too ${low ? "low" : "high"}`;
   const says = `${amount(flag)}${came && `, ${came}`}`, words = ["your flag: ", "you: "].map((who) => who + says);
-  return whose + ((stacked ? words.find((text) => wide(text, fs) < tw - 9 * fs) : words[0]) ?? says);
-}
-
-/** What of a tape must cross HBM, below it, and what counters saw. */
-function thinTape(text, lane, { box: { tape, thin, tw, fs, width }, axis, data, b }, get) {
-  const y = lane.bill + tape, low = y + thin + 1.45 * fs, modelled = lane.name !== "naive" && !Object.keys(data().replays).length && !get("decode") && b() === 2;
-  const seen = modelled && data().recorded.find((r) => ["n", "d", "causal"].every((trait) => r[trait] === get(trait)));
-  return [
-    v("rect", { class: "fac-race-panel", x: 0, y: y + 4, width: tw, height: thin }), text(0, low, "fac-race-small", null, {}, (node) => (lane.leastText = node)),
-    ...(seen ? [v("g", {}, [v("path", { class: "fac-race-measured", d: `M${(seen.bytes * tw) / axis} ${y + 1}l5 5l-5 5l-5 -5z` }, [v("title", {}, seen.label)]), text(width, low, "fac-race-small", `◆ ${bytesText(seen.bytes)} ${seen.short}`, { "text-anchor": "end" })], { ref: (node) => (lane.seen = node) })] : []),
-  ];
+  return whose + ((stacked ? words.find((text) => wide(text, fs) < width - 9 * fs) : words[0]) ?? says);
 }
 
 /** Write it; where it has a line of its own, above the flag. */
 function judge(race, lane, mark, over, title) {
-  const { tw, fs, stacked } = race.box, says = verdict(race, lane, mark, over, title), x = (mark / race.axis) * tw + wide(says, 0.5 * fs);
+  const { tw, width, fs, stacked } = race.box, says = verdict(race, lane, mark, over, title), x = (mark / race.axis) * tw + wide(says, 0.5 * fs);
   write(lane.flagText, says);
-  if (stacked && mark >= 0) renew(lane.flagText, { x: Math.min(tw, Math.max(wide(`${title}${says}`, fs) + 1.4 * fs, x)) });
+  if (stacked && mark >= 0) renew(lane.flagText, { x: Math.min(width, Math.max(wide(`${title}${says}`, fs) + 1.4 * fs, x)) });
 }
 
 /** The name of S's corner, on a plate: inside S, or right of a small one, where room is. */

@@ -73,7 +73,7 @@ function render({ model, el }) {
     if (zoomed) axes = { left: Math.floor(Math.min(...marks.map((m) => (m.loads ? Math.log2(m.loads) - 0.4 : Math.log2(m.intensity) - (width < ROOFS ? 1.2 : 2))))), right: Math.ceil(Math.max(Math.log2(ridge) + 1, ...marks.map((m) => Math.log2(m.intensity) + (!m.loads ? 1 : width < ROOFS ? 2.6 : 2)))), low: Math.log10(round125(Math.min(...marks.map((m) => Math.min(m.tflops, m.loads ? bound(m) : Infinity))) / 2)), high: Math.log10(chip.tflops_half) + 0.12 };
     else if (!axes || !picture.svg.facHeld) axes = whole;
     whole_ = whole;
-    const { left, right, low, high } = axes, from = 2.7 * fs, strip = marks.length && (2.1 + 1.75 * marks.length) * fs, top = strip + 2.3 * fs, floor = top + Math.max((width < ROOFS ? (zoomed ? 23 : 20) : zoomed ? 20 : 17) * fs, Math.min((zoomed ? 20 : 24) * fs, 0.36 * width)), end = width - 0.6 * fs;
+    const { left, right, low, high } = axes, from = 2.7 * fs, strip = (marks.length || view === VIEWS.dial) && (2.1 + 1.75 * (marks.length || 1)) * fs, top = strip + 2.3 * fs, floor = top + Math.max((width < ROOFS ? (zoomed ? 23 : 20) : zoomed ? 20 : 17) * fs, Math.min((zoomed ? 20 : 24) * fs, 0.36 * width)), end = width - 0.6 * fs;
     const X = (v) => from + ((end - from) * (Math.log2(v) - left)) / (right - left);
     const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
@@ -105,7 +105,8 @@ function render({ model, el }) {
       else if (!marks.length) add("bar", "polyline", { class: "fac-roof-bar", points: roof(least, most) }, "flash lies between its two bounds");
       free.forEach((p) => held.includes(p) || add(`point ${p.label}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.55 * fs}v${1.1 * fs}` }));
       if (zoomed) overview(add, { ...whole, right: Math.max(whole.right, right) }, axes, { chip, ridge, width, from, top, floor, end, fs });
-      if (strip) compared(add, marks, { width, fs, long, chip });
+      if (dial && !marks.length) reached(add, held[0], { width, fs, chip });
+      if (marks.length) compared(add, marks, { width, fs, long, chip });
       if (marks.length) measured(add, marks, { X, Y, fs, long, chip, ridge, from, end });
       name(add, free, { X, Y, fs, ridge, width, from, end, slope });
       knobs.forEach(([trait, i]) => hold(add, trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x)));
@@ -121,6 +122,15 @@ function render({ model, el }) {
     add("map roof", "polyline", { class: "fac-roof-map-line", points: roof.join(" ") });
     add("map seen", "rect", { class: "fac-roof-seen", x: X(seen.left), y: Y(seen.high), width: X(seen.right) - X(seen.left), height: Y(seen.low) - Y(seen.high) }, `seen: ${short(2 ** seen.left, 3)} to ${count(2 ** seen.right)} FLOP/byte`);
     add("map says", "text", { class: "fac-t-soft", x: x0, y: y0 - 0.4 * fs }, width < ROOMY ? "zoomed in" : "zoomed in: the part seen");
+  }
+
+  /** Above the field of the dial, where a length is a number: its speed in the frame of the flat roof. */
+  function reached(add, { y: tflops }, { width, fs, chip }) {
+    const says = `${short(tflops, 3)} TFLOP/s, ${short((100 * tflops) / chip.tflops_half, 2)} %`, room = width - wide(says, 0.9 * fs) - 1.2 * fs, at = { x: 0, y: 1.6 * fs, height: 1.25 * fs };
+    add("head reached", "text", { class: "fac-t-soft", x: 0, y: fs }, "speed at most, framed by arithmetic's roof");
+    add("reached all", "rect", { class: "fac-roof-share", ...at, width: room });
+    add("reached", "rect", { class: "fac-roof-part fac-roof-of-other", ...at, width: (room * tflops) / chip.tflops_half }, says);
+    add("reached says", "text", { class: "fac-t-small", x: room + 0.4 * fs, y: 2.55 * fs }, says);
   }
 
   /** Above the field, where a length is a number: how fast each kernel is, in a frame as long as its roof is high; and, where that is known, what HBM moves for it and what it loads on the chip. */
@@ -146,7 +156,7 @@ function render({ model, el }) {
     });
   }
 
-  /** What was measured, and what is missing to its roof; or from where it would be if every load went to HBM, along a line of what was not to be loaded. */
+  /** What was measured, and what is missing to its roof; or from where it would be if every load went to HBM, across by the bytes that were not to be loaded, then up by the speed. */
   function measured(add, marks, { X, Y, fs, long, chip, ridge, from, end }) {
     const diamond = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`, bold = `fac-t-name${long ? "" : " fac-t-small"}`, small = "fac-t-small", edges = {};
     for (const m of [...marks].sort((a, b) => b.tflops - a.tflops)) {
@@ -159,10 +169,11 @@ function render({ model, el }) {
       };
       if (m.loads) {
         const [left, low] = [X(m.loads), Y(attainable(m.loads, chip))], factor = Math.round(m.intensity / m.loads), fewer = `${factor} × fewer bytes from HBM`, most = `at most ${short(attainable(m.loads, chip), 3)}`;
-        add(`saved ${key}`, "path", { class: `fac-roof-saved ${colour}`, d: `M${left} ${low}L${x} ${y}` }, fewer);
+        add(`saved ${key}`, "path", { class: `fac-roof-saved ${colour}`, d: `M${left} ${low}H${x}V${y}` }, fewer);
         add(`counted ${key}`, "path", { class: "fac-roof-counted", d: diamond(left, low, 0.5 * fs) }, m.label);
-        const mid = (X(ridge) + x) / 2, slope = (y - low) / (x - left), says = long ? fewer : `bytes ÷ ${factor}`;
-        add(`fewer ${key}`, "text", { class: `fac-t-name ${small}`, "text-anchor": "middle", transform: `translate(${mid} ${low + slope * (mid - left) - 0.45 * fs}) rotate(${(Math.atan(slope) * 180) / Math.PI})` }, says);
+        const mid = (X(ridge) + x) / 2, says = long ? fewer : `bytes ÷ ${factor}`, faster = `speed × ${short(m.tflops / attainable(m.loads, chip), 2)}`; // across: bytes; up: speed
+        add(`fewer ${key}`, "text", { class: `fac-t-name ${small}`, "text-anchor": "middle", x: mid, y: low - 0.45 * fs }, says);
+        add(`faster ${key}`, "text", { class: `fac-t-name ${small}`, ...(low - y > 4 * fs ? { "text-anchor": "end", x: x - 0.4 * fs, y: (low + y) / 2 + 0.3 * fs } : { "text-anchor": "middle", x: Math.min(x, end - wide(faster, 0.46 * fs)), y: low + 1.2 * fs }) }, faster); // below a short way
         const start = "if every load went to HBM:", room = left - from - fs, begins = !edges.start && long && wide(start, 0.85 * fs) < room ? [start] : []; // said once
         if (begins.length) edges.start = 1;
         const free = X(ridge) - left - 0.2 * fs, fits = [`${most} TFLOP/s`, most].map((text) => wide(text, 0.9 * fs) < free), left_ = room > wide("at most", 0.8 * fs) - 0.2 * fs, split = ["at most", most.slice(8)]; // below the slope where it does not cross the ridge's line, else above it
@@ -317,10 +328,9 @@ function render({ model, el }) {
     const one = `${/^[AFHLMNRSX]/.test(get("gpu")) ? "an" : "a"} ${get("gpu")}`, elsewhere = get("marks").filter((m) => !marks.includes(m));
     const ranked = [...marks].sort((a, b) => b.tflops - a.tflops), capital = (text) => text[0].toUpperCase() + text.slice(1);
     const fast = ranked[0], slow = ranked.at(-1), crossed = slow?.loads < fast?.loads && slow.intensity > fast.intensity; // loads more, and HBM moves less
-    const idle = (m) => m.intensity > 2 * ridge && m.tflops < chip.tflops_half; // it does not wait for the bytes of HBM
     write(words, view === VIEWS.dial
       ? points[1].x >= ridge ? `With ${many} per request ${one} can reach its peak: arithmetic sets the pace.` : `With ${many} per request ${one} reaches at most ${most} % of its peak.`
-      : crossed ? `${capital(first(fast))}${/^the /.test(first(fast)) ? " kernel" : ""} moves ${short(slow.intensity / fast.intensity, 2)} × the HBM bytes of ${first(slow)}, and yet is ${short(fast.tflops / slow.tflops, 2)} × as fast${idle(fast) && idle(slow) ? ": neither waits for HBM" : ""}.`
+      : crossed ? `${capital(first(fast))}${/^the /.test(first(fast)) ? " kernel" : ""} moves ${short(slow.intensity / fast.intensity, 2)} × the HBM bytes of ${first(slow)}, and yet is ${short(fast.tflops / slow.tflops, 2)} × as fast.`
       : marks.length > 1 ? `${capital(called(fast))} is ${short(fast.tflops / slow.tflops, 2)} × as fast as ${called(slow)}: ${short(fast.tflops, 3)} TFLOP/s against ${short(slow.tflops, 3)}.`
       : marks.length ? `Below ${fast.intensity < ridge ? "memory's" : "arithmetic's"} roof: ${first(fast)} at ${Math.round((100 * fast.tflops) / attainable(fast.intensity, chip))}\u00a0%.`
       : `To stay busy ${one} needs ${short(ridge, 3)} FLOP for each byte: naive has ${count(points[1].x)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`);

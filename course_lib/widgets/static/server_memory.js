@@ -40,6 +40,7 @@ export function memoryAt(run, requests, t, { pages, reserved, size }) {
 }
 
 function render({ model, el }) {
+  const THROWN = 1; // letters' sizes: the row of those thrown out
   const data = model.get("data"), get = (name) => model.get(name), NAMES = ["pages", "every", "prompt"];
   const LABELS = { pages: "rows of the pool", every: "ms between requests", prompt: "longest prompt, tokens" };
   const fields = NAMES.map((name) => {
@@ -100,7 +101,7 @@ function render({ model, el }) {
     const box = { lines: narrow ? 2 : 4, wide: narrow ? width - 2 : beside, gap: 5, rows, fs };
     box.tall = narrow ? 1.2 * fs : (tall - (box.lines - 1) * box.gap) / box.lines;
     const asks = 0.9 * fs, above = asks + (narrow ? 0.4 : 0.7) * fs;
-    const head = (narrow ? 2.5 : 1.6) * fs, each = head + tall + 0.8 * fs, clock = above + all.length * each + 0.8 * fs, pool = 1.7 * fs + box.lines * (box.tall + box.gap) + 0.3 * fs;
+    const head = (narrow ? 2.5 : 1.6) * fs, each = head + tall + 0.8 * fs, clock = above + all.length * each + (0.8 + (all.at(-1)[1].out ? THROWN : 0)) * fs, pool = 1.7 * fs + box.lines * (box.tall + box.gap) + 0.3 * fs;
     const sx = (ms) => left + (across * ms) / end, right = left + across;
     const told = all.map(([name, run]) => ({ name, run, held: memoryAt(run, list, at, { pages: get("pages"), reserved: reserved(name), size: data.page_size }), ...counted(run, list, at) }));
     picture.svg.setAttribute("aria-label", `${list.length} requests over ${timeText(end)}, a line each, and a pool of ${rows} rows after ${timeText(at)}. ${told.map(({ name, run, held, served, waiting }) => `${name}: ${served} are served, ${held.length - served} have ended and hold memory, ${waiting} wait; ${run.speed} tokens a second, all done after ${short(run.seconds, 3)} s`).join(". ")}.`);
@@ -108,7 +109,7 @@ function render({ model, el }) {
     parts((add) => {
       const came = [...(narrow ? [] : [`${list.length} requests, a line each, one every ${get("every")} ms; ${rows} rows of memory, each for a token's K and V`]), `${narrow ? "every other of " : ""}${list.length} requests, a line each; ${rows} rows of memory`];
       add("asked", "text", { class: "fac-t-soft", x: 1, y: asks }, came.find((text) => wide(text, 0.87 * fs) < right) ?? came.at(-1));
-      if (!narrow) add("when", "text", { class: "fac-t-name fac-server-when", x: right + 1.6 * fs, y: asks }, `in memory at ${timeText(at)}`);
+      if (!narrow) add("when", "text", { class: "fac-t-name", x: right + 1.6 * fs, y: asks }, `in memory at ${timeText(at)}`);
       told.forEach((one, i) => {
         const top = above + i * each, y = Math.round(top + head), { name, run } = one, speed = `${run.speed} tokens a second`, begins = narrow ? 1 : 1 + wide(name, 1.08 * fs) + 0.6 * fs;
         add(`name ${name}`, "text", { class: "fac-t-name", x: 1, y: top + 1.05 * fs }, name);
@@ -185,21 +186,29 @@ function render({ model, el }) {
     const path = (kind, which = lanes) => which.map((lane) => lane[kind] ?? "").join("");
     for (const kind in thick) add(`${kind} ${name}`, "path", { class: `fac-server-${kind}`, "stroke-width": thick[kind] * pitch, d: (laid.get(run)[kind] ??= path(kind)) });
     for (const kind of ["ended", "answer"]) add(`lit ${kind} ${name}`, "path", { class: "fac-server-lit", "stroke-width": (thick[kind] + 0.25) * pitch, d: path(kind, lit.map((i) => lanes[i])) });
-    add(`thrown ${name}`, "path", { class: "fac-server-thrown", d: (laid.get(run).thrown ??= path("thrown")) });
-    if (!run.out) return;
-    const says = [`${run.out} times thrown out, to begin again`, `thrown out ${run.out} times`].find((text) => wide(text, 0.87 * fs) < 0.5 * (right - sx(0))) ?? `${run.out} times`, now = sx(at), end = (now > right - wide(says, 0.87 * fs) - 1.8 * fs ? now : right) - 0.5 * fs; // the upper right is free: lines go down
-    add(`out ${name}`, "text", { class: "fac-t-small", x: end - 0.9 * fs, y: y + 1.2 * fs, "text-anchor": "end" }, says);
-    add(`out mark ${name}`, "path", { class: "fac-server-thrown", d: ring(end - 5, y + 0.9 * fs) });
+    if (run.out) drawThrown(add, name, run, list, { sx, y: y + Math.round((pitch * list.length) / skip), fs, right });
+  }
+
+  /** How many are thrown out, over time, on a row of its own: bars of counts, and how many in all. */
+  function drawThrown(add, name, run, list, { sx, y, fs, right }) {
+    const bin = 5, tall = THROWN * fs - 3, counts = new Map(), foot = y + THROWN * fs;
+    run.lanes.forEach((spent, i) => momentsOf(spent, list[i][0]).forEach((ms, k, m) => {
+      if (k % 3 !== 0 || !k || k + 2 > m.length - 1) return;
+      const at = Math.floor(sx(ms) / bin);
+      counts.set(at, (counts.get(at) ?? 0) + 1);
+    }));
+    const most = Math.max(...counts.values()), ats = [...counts.keys()], [first, last] = [bin * Math.min(...ats), bin * (Math.max(...ats) + 1)];
+    add(`thrown ${name}`, "path", { class: "fac-server-thrown", "data-counts": [...counts.values()].join(" "), d: [...counts].map(([at, n]) => `M${at * bin} ${foot}v${((-tall * n) / most).toFixed(1)}h${bin - 1}V${foot}z`).join("") }, "thrown out, to begin again");
+    const says = [`${run.out} times thrown out, to begin again`, `thrown out ${run.out} times`, `${run.out} times`], after = says.find((text) => last + 0.5 * fs + wide(text, 0.87 * fs) < right), before = says.find((text) => first - 0.5 * fs - wide(text, 0.87 * fs) > sx(0));
+    add(`out ${name}`, "text", { class: "fac-t-small", x: after ? last + 0.5 * fs : first - 0.5 * fs, y: foot - 0.1 * fs, "text-anchor": after ? "start" : "end" }, after ?? before ?? "");
   }
 
   const laid = new WeakMap(); // a hand on the moment changes none of them
-  const ring = (x, y) => `M${(x - 2.5).toFixed(1)} ${y}a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0`;
   function lanePaths(m, { sx, high }) {
-    const KINDS = ["wait", "prompt", "answer"], paths = { wait: "", prompt: "", answer: "", ended: "", thrown: "" };
+    const KINDS = ["wait", "prompt", "answer"], paths = { wait: "", prompt: "", answer: "", ended: "" };
     for (let k = 0; k + 1 < m.length; k += 1) {
       const kind = k + 2 === m.length ? "ended" : KINDS[k % 3], [from, to] = [sx(m[k]), sx(m[k + 1])], least = kind === "prompt" ? 2 : 0;
       if (to > from || least) paths[kind] += `M${from.toFixed(1)} ${high}H${Math.max(to, from + least).toFixed(1)}`;
-      if (k % 3 === 2 && k + 3 < m.length) paths.thrown += ring(to, high);
     }
     return paths;
   }

@@ -145,8 +145,8 @@ function render({ model, el }) {
   const fold = more("speed, sizes, rows loaded", h("div", { class: "fac-row" }, speed.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
       part("schedule-loads", table));
   const marks = h("div", { class: "fac-marks" }, mark("fac-now", "now"), mark("fac-done", "done"), mark("", "to come"), mark("", "partial: needs the mask", true));
-  const counted = unfolded(fold, drawTable);
-  root(model, el, finding, words, picture.node, marks, part("schedule-steps", bar.node),
+  const counted = unfolded(fold, drawTable), steps_ = part("schedule-steps", bar.node), floor = h("div", { class: "fac-tile-floor" }, picture.node, steps_);
+  root(model, el, finding, words, floor, marks,
     h("div", { class: "fac-row" }, part("schedule-kind", schedule.row), part("schedule-mask", mask.row)), fold, voice.node);
 
   function draw() {
@@ -220,12 +220,22 @@ function render({ model, el }) {
       const x = margin + (number % across) * panel, y = high + Math.floor(number / across) * tall;
       places.push(panelOf(add, now, head, number, step, { x, y, gw, gh, strip, gap, fs }));
     }));
-    const below = high + Math.ceil(now.heads / across) * tall, x = beside ? used : 2, y = beside ? (2.4 + COUNTED) * fs : below;
+    const below = high + Math.ceil(now.heads / across) * tall, x = beside ? used : 2, y = beside ? (2.4 + COUNTED) * fs : below + (piles ? 0 : stepsAt(below, width));
+    if (beside || piles) stepsAt(null);
     const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : drawDesk(now, step, places, { x, y, w: width - x, room: beside ? Math.max(8 * fs, below - y - 3.2 * fs) : 4.4 * fs, beside, fs });
     bars((add) => piles || drawCounts(add, { x, y: (beside ? 2.4 : 1.4) * fs, w: width - x, fs }));
     picture.svg.setAttribute("aria-label", `${words.textContent} ${state.map((head, i) => `Head ${i}: ${head.when.size} tiles worked on.`).join(" ")}`);
     drawn = step;
     return Math.max(below, end);
+  }
+
+  /** On a phone the buttons stand under grid and bars, the chip below them; returns what they take, null: they stand below all. */
+  let taken = [];
+  function stepsAt(y, width) {
+    const tall = y == null ? 0 : taken[0] === width ? taken[1] : steps_.offsetHeight;
+    if (tall) taken = [width, tall];
+    steps_.style.cssText = tall ? `position:absolute;left:0;right:0;top:${y}px;margin:0` : "";
+    return tall && tall + 8;
   }
 
   /** Q on the left, K and V on top, O on the right, the scores between them; all in rows of one scale. */
@@ -240,9 +250,9 @@ function render({ model, el }) {
     if (now.heads > 1) add(`${key} head`, "text", { class: "fac-t-soft", "data-head": number, x, y: y + 1.1 * fs }, `query head ${number}, K/V head ${Math.floor((number * now.kv_heads) / now.heads)}`);
     const counts = (p) => p.w > 1.6 * fs && p.h > 1.2 * fs; // room to say how often a tile was read
     const number_ = (t, tile, p) => { // the tile's number, as the words below say it: above K, left of Q
-      const size = wide(String(tile), 0.87 * fs);
+      const size = wide(String(tile), 0.87 * fs), program = now.schedule === "flash" && now.heads === 1 ? `program ${tile}` : String(tile);
       if (t === "k" && p.w > size + 4) add(`${key} k ${tile} number`, "text", { class: "fac-t-soft", x: p.x + p.w / 2, y: p.y - 0.35 * fs, "text-anchor": "middle" }, String(tile));
-      if (t === "q" && p.h > 1.9 * fs) add(`${key} q ${tile} number`, "text", { class: "fac-t-soft", x: p.x - 0.3 * fs, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "end" }, String(tile));
+      if (t === "q" && p.h > 1.9 * fs) add(`${key} q ${tile} number`, "text", { class: "fac-t-soft", x: p.x - 0.3 * fs, y: p.y + p.h / 2 + 0.32 * fs, "text-anchor": "end" }, program);
     };
     for (const t of ["k", "v", "q", "o"]) {
       const many = t === "k" || t === "v" ? tK : tQ;
@@ -373,9 +383,9 @@ function render({ model, el }) {
   /** Rows loaded and written so far as bars, in the outline of what it comes to; a mark at each row once. */
   function drawCounts(add, { x, y, w, fs }) {
     const now = settings(), step = Math.min(model.get("step"), all().length);
-    const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all())), other = now.schedule === "naive" ? "flash" : "naive", theirs = (known.other ??= loads({ ...now, schedule: other, at_once: 1 }, Infinity));
+    const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
     const there = { q: now.heads * now.n_q, o: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k }; // K and V last: the guess about them stands on the axis
-    const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(now.heads * Math.ceil(now.n_q / now.block_q) * now.n_k, ...Object.keys(there).flatMap((t) => [end[t], theirs[t], there[t]])); // of no mask, so that masks can be compared
+    const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(now.heads * Math.ceil(now.n_q / now.block_q) * now.n_k, ...Object.keys(there).flatMap((t) => [end[t], there[t]])); // of no mask, so that masks can be compared
     const guess = model.get("guess"), asks = !step && now.schedule !== "naive", once_ = there.k * unit, tick = guess ? left + guess * once_ : left - 0.75 * fs, top_ = y + 6.05 * fs, seam = y + 8.15 * fs, foot = y + 10.2 * fs; // above K, between K and V, below V
     add("counts", "text", { class: "fac-t-name", x, y }, !step ? "rows moved between HBM and the chip" : step < all().length ? "rows moved so far; pale: by the end" : "rows moved between HBM and the chip, in all");
     add("axis", "path", { class: "fac-axis-strong", d: `M${left} ${y + 2 * fs}V${foot}H${x + w - 0.6 * fs}` });
@@ -402,11 +412,7 @@ function render({ model, el }) {
       add(`times ${k}`, "path", { class: "fac-axis-strong", d: `M${at} ${foot}v${0.35 * fs}` });
       add(`times says ${k}`, "text", { class: "fac-t-soft", x: at, y: foot + 1.4 * fs, "text-anchor": "middle" }, `${k} ×`);
     }
-    const theirs_ = step ? `${other}: ${short(theirs.k / there.k, 3)} ×` : "", at = left + theirs.k * unit, apart = Math.abs(at - tick) > 0.5 * (wide(yours, fs) + wide(theirs_, fs)) || !yours; // else the one ends where the other begins
-    const below = (key, text, x_, way, cls) => add(key, "text", { class: `fac-t-name fac-t-small ${cls}`, x: apart ? Math.min(x_, x + w - wide(text, 0.5 * fs)) : x_ + 0.3 * way * fs, y: foot + 2.6 * fs, "text-anchor": apart ? "middle" : way > 0 ? "start" : "end" }, text);
-    if (yours) below("yours", yours, tick, tick < at ? -1 : 1, "fac-tile-you");
-    if (theirs_) add("theirs", "path", { class: `fac-tile-theirs fac-fill-${other}`, d: `M${at} ${foot}l${0.38 * fs} ${0.6 * fs}h${-0.76 * fs}z` }, `${other}, in all: ${theirs.k} rows of K`);
-    if (theirs_) below("theirs says", theirs_, at, tick < at ? 1 : -1, "");
+    if (yours) add("yours", "text", { class: "fac-t-name fac-t-small fac-tile-you", x: Math.min(tick, x + w - wide(yours, 0.5 * fs)), y: foot + 2.6 * fs, "text-anchor": "middle" }, yours);
     if (!asks) return;
     // the guess: a flag on a pole, its foot a ring; until it is set it stands off the scale
     const cloth = guess ? handleSays(picture.svg, "guess", Infinity, `${short(guess, 3)} ×`) : "drag me", long = wide(cloth, fs) + 1.2 * fs, flip = tick + long > x + w, way = flip ? -1 : 1;
