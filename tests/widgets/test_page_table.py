@@ -521,7 +521,9 @@ def test_the_newest_token_is_pointed_at_and_not_ringed_beside_the_ring_of_a_copy
     cell = page.locator(".fac-pages-copies").first.evaluate(box)[1] - 3
     assert x + w / 2 == pytest.approx(left + (wrote[2] + 0.5) * cell, abs=1)
     assert y + h <= top, "the colour of its owner, and the head of the copy's arrow, are to be seen"
-    assert page.locator(".fac-pages-way").count() == 1, "the line from the table to its pages"
+    way = page.locator(".fac-pages-way")
+    assert way.count() == 1, "the line from the table to its pages"
+    assert way.evaluate("n => getComputedStyle(n).stroke") != "none", "in its request's colour"
 
 
 @pytest.mark.browser
@@ -535,7 +537,7 @@ def test_what_is_held_for_nothing_is_paler_than_the_data_in_the_dark_and_e_is_no
     assert 0.07 < red - 17 / 255 < 0.2, "seen, and paler than the data"
     *others, e, _ = [
         [int(hue[i : i + 2], 16) for i in (1, 3, 5)]
-        for hue in re.findall(r"fac-pages-\d { fill: (#\w{6})", str(PageTable._css))
+        for hue in re.findall(r"fac-pages-\d { --hue: (#\w{6})", str(PageTable._css))
     ]
     assert len(others) == 4
     assert min(sum((a - b) ** 2 for a, b in zip(e, one, strict=True)) for one in others) > 60**2
