@@ -55,10 +55,8 @@ class PeakMemory:
         if naive.out_of_memory and not fused.out_of_memory:
             over = self.limit_bytes and naive.predicted_bytes > self.limit_bytes
             limit = f"our limit is {bytes_binary(self.limit_bytes or 0)}"
-            needs, least = (
-                f"{mib:.0f}" if mib >= 1 else f"{mib:.2g}"
-                for mib in (naive.predicted_bytes / 2**20, (fused.bytes or fused.predicted_bytes) / 2**20)
-            )
+            both = (naive.predicted_bytes, fused.bytes or fused.predicted_bytes)
+            needs, least = (f"{n / 2**20:{'.0f' if n >= 2**20 else '.2g'}}" for n in both)
             end = limit if over else "naive runs out of memory"
             return f"{at} naive needs {needs} MiB, fused {least}; {end}"
         if not (naive.bytes and fused.bytes):

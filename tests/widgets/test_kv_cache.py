@@ -265,7 +265,7 @@ def test_only_the_first_request_is_in_full_colour_and_gaps_part_them(mount, dark
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 def test_what_cannot_be_pressed_stands_apart_and_a_count_is_no_fraction(mount, width):
-    """ "64 of 1 GiB" read as a part of one; two models that nothing chooses looked like the rest."""
+    """ "64 of 1 GiB" read as a part of one; two models that nothing chooses looked like others."""
     page = mount(KVCacheCalculator(), width=width, reduced=True)
     said = page.locator("[data-variant]").all_text_contents()
     assert all(text.startswith("× ") for text in said)
