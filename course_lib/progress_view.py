@@ -41,6 +41,7 @@ _SHEET = f"""<style>
 .fac-path .fac-done > b > u {{ color: var(--fac-page); }} .fac-path u {{ text-decoration: none; }}
 .fac-path .fac-here > b {{ outline: 3px solid var(--fac-next); }}
 .fac-path li > span {{ display: flex; align-items: center; height: 32px; background: /* hours */
+  linear-gradient(90deg, transparent calc(100% - 103px), var(--fac-page) 0), /* with a name only */
   repeating-linear-gradient(90deg, var(--fac-ahead) 0 1px, transparent 1px
   calc(60 * var(--fac-scale))); }}
 .fac-path li > span > :not(small) {{ height: 24px; flex: none; display: grid;
@@ -155,7 +156,7 @@ def _stop(lesson: Lesson, attempts: dict, following: ExerciseFacts | None, folde
     here = following is not None and following.lesson == lesson.number
     kind = "fac-here" if here else "" if ahead else "fac-done"
     title = html.escape(lesson.title)
-    time = _duration(sum(e.minutes for e in ahead)) if ahead else ""  # its bars say what is done
+    time = _duration(sum(e.minutes for e in ahead or lesson.exercises))
     bars = "".join(
         _linked(
             e,

@@ -122,6 +122,8 @@ def test_an_exercise_is_as_long_as_its_minutes_on_one_scale_of_hours(some_done, 
     each = sum(wide for _, wide in boxes) / sum(minutes)
     assert [wide / each for _, wide in boxes] == pytest.approx(minutes, rel=0.02)
     assert max(x + wide for x, wide in boxes) <= width
+    said = page.locator(".fac-path li:not(.fac-hours) > span > small").all_inner_texts()
+    assert all(said), "a finished lesson has its minutes too"
     hours = page.locator(".fac-hours small").evaluate_all(
         "ns => ns.map(n => n.getBoundingClientRect().x)"
     )

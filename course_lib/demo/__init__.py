@@ -54,25 +54,14 @@ class PeakMemory:
         at = f"At N = {naive.n}"
         if naive.out_of_memory and not fused.out_of_memory:
             over = self.limit_bytes and naive.predicted_bytes > self.limit_bytes
-            limit = bytes_binary(self.limit_bytes or 0)
-            does = f"passes our limit of {limit}" if over else "runs out of memory"
-            both = self._last_that_both_ran()
-            less = f"at {both[0]} fused needs {both[1]:.0f} × less" if both else "fused does not"
-            return f"{at} naive {does}; {less}"
+            limit = f"our limit is {bytes_binary(self.limit_bytes or 0)}"
+            both = (naive.predicted_bytes, fused.bytes or fused.predicted_bytes)
+            needs, least = (f"{n / 2**20:{'.0f' if n >= 2**20 else '.2g'}}" for n in both)
+            end = limit if over else "naive runs out of memory"
+            return f"{at} naive needs {needs} MiB, fused {least}; {end}"
         if not (naive.bytes and fused.bytes):
             return "The peaks, as far as they could be measured"
         return f"{at} naive attention holds {naive.bytes / fused.bytes:.3g} times as much memory"
-
-    def _last_that_both_ran(self) -> tuple[int, float] | None:
-        """Return the largest N at which both have peaks, and how many times as large naive's is."""
-        found: dict[int, dict[str, int]] = {}
-        for r in self.records:
-            if r.bytes:
-                found.setdefault(r.n, {})[r.method] = r.bytes
-        both = [
-            (n, peaks["naive"] / peaks["fused"]) for n, peaks in found.items() if len(peaks) > 1
-        ]
-        return both[-1] if both else None
 
     def caption(self) -> str:
         """Return device, shape, limit and the backends that ran, in two or three lines."""

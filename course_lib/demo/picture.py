@@ -82,7 +82,7 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
                       gid="half")  # fmt: skip
             if last and half > 0.3 * top:
                 ink = PAGE_INK if side * n > limit > 0 else "#000000"
-                _say(axes, "the one before", (x + half, base + half / 2), (0, 0), size * 0.85,
+                _say(axes, f"N = {n // 2}", (x + half, base + half / 2), (0, 0), size * 0.85,
                      ha="center", va="center", color=ink)  # fmt: skip
         _say(axes, str(n), (x, base - _GAP * top - deep), (0, -0.75), size, va="top")
         if not x:
@@ -181,7 +181,6 @@ def _draw_area(
     if record.out_of_memory:  # as large as it wanted to be, empty because it never was
         look = {"facecolor": "none", "edgecolor": colour, "linewidth": 2}
         fits = min(limit, square)
-        axes.fill_between([x, x + 2 * fits], y, y + fits, color=colour, alpha=0.18, lw=0)
         beyond = [(0, fits), (0, tall), (wide, tall), (wide, 0), (2 * fits, 0), (2 * fits, fits)]
         axes.add_patch(Polygon(
             [(x + a, y + b) for a, b in beyond],

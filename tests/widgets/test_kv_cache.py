@@ -260,3 +260,15 @@ def test_only_the_first_request_is_in_full_colour_and_gaps_part_them(mount, dark
         brick
     )
     assert float(page.locator(".fac-kv-edges").get_attribute("stroke-width")) >= 3
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_what_cannot_be_pressed_stands_apart_and_a_count_is_no_fraction(mount, width):
+    """ "64 of 1 GiB" read as a part of one; two models that nothing chooses looked like others."""
+    page = mount(KVCacheCalculator(), width=width, reduced=True)
+    said = page.locator("[data-variant]").all_text_contents()
+    assert all(text.startswith("× ") for text in said)
+    line = page.locator(".fac-kv-apart").evaluate("n => n.getBBox().y")
+    stores = page.locator(".fac-kv-store, .fac-kv-is")
+    assert stores.evaluate_all(f"ns => ns.every(n => n.getBBox().y + n.getBBox().height < {line})")

@@ -377,8 +377,8 @@ def test_a_replay_walks_and_marks_what_is_wrong(mount, check_page):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_what_is_held_but_empty_is_a_pair_of_bars_at_one_scale(mount, width):
-    """The result was a line of small print under each pool."""
+def test_what_is_held_but_empty_is_as_long_as_its_percent_of_what_is_held(mount, width):
+    """20 % of what is held was 14 % of a bar that ended at all slots."""
     page = mount(PageTable(lengths=(5, 17, 32, 700), reserve=1024), width=width, reduced=True)
     said = page.locator(".fac-stage text").all_text_contents()
     assert page.locator(".fac-pages-result").all_text_contents() == ["3.8 %", "82 %"]
@@ -389,14 +389,14 @@ def test_what_is_held_but_empty_is_a_pair_of_bars_at_one_scale(mount, width):
             "n => n.getBBox().width"
         )
         for title in (
-            "754 slots in use", "30 of 784 are empty", "3342 of 4096 are empty", "4096 slots",
+            "754 slots in use", "30 of 784 are empty", "3342 of 4096 are empty", "4096 slots held",
         )
     }  # fmt: skip
-    bars = page.locator(".fac-pages-full").evaluate_all("ns => ns.map(n => n.getBBox().width)")
-    each = bars[0] / 754
-    assert bars == pytest.approx([754 * each] * 2), "the same tokens"
-    assert long["30 of 784 are empty"] == pytest.approx(30 * each, rel=0.01)
-    assert long["3342 of 4096 are empty"] == pytest.approx(3342 * each, rel=0.01)
+    bar = long["4096 slots held"]
+    assert long["754 slots in use"] == pytest.approx(bar * 754 / 784, rel=0.01)
+    assert long["30 of 784 are empty"] == pytest.approx(bar * 30 / 784, rel=0.01)
+    assert long["3342 of 4096 are empty"] == pytest.approx(bar * 3342 / 4096, rel=0.01)
+    assert {"30 of 784", "3342 of 4096"} <= set(said), "each bar says of how many"
     assert "207 pages free" in said
     assert {"4096 slots, pages of 16", "4096 slots, blocks of 1024"} <= set(said)
 
@@ -521,7 +521,9 @@ def test_the_newest_token_is_pointed_at_and_not_ringed_beside_the_ring_of_a_copy
     cell = page.locator(".fac-pages-copies").first.evaluate(box)[1] - 3
     assert x + w / 2 == pytest.approx(left + (wrote[2] + 0.5) * cell, abs=1)
     assert y + h <= top, "the colour of its owner, and the head of the copy's arrow, are to be seen"
-    assert page.locator(".fac-pages-way").count() == 1, "the line from the table to its pages"
+    way = page.locator(".fac-pages-way")
+    assert way.count() == 1, "the line from the table to its pages"
+    assert way.evaluate("n => getComputedStyle(n).stroke") != "none", "in its request's colour"
 
 
 @pytest.mark.browser
@@ -535,7 +537,7 @@ def test_what_is_held_for_nothing_is_paler_than_the_data_in_the_dark_and_e_is_no
     assert 0.07 < red - 17 / 255 < 0.2, "seen, and paler than the data"
     *others, e, _ = [
         [int(hue[i : i + 2], 16) for i in (1, 3, 5)]
-        for hue in re.findall(r"fac-pages-\d { fill: (#\w{6})", str(PageTable._css))
+        for hue in re.findall(r"fac-pages-\d { --hue: (#\w{6})", str(PageTable._css))
     ]
     assert len(others) == 4
     assert min(sum((a - b) ** 2 for a, b in zip(e, one, strict=True)) for one in others) > 60**2

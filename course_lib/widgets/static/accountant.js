@@ -242,7 +242,7 @@ function render({ model, el }) {
     lanes.forEach((l, i) => {
       l.counts = (bytes) => write(l.value, waits ? milliseconds(1000 * lasts[i]) : bytesText(bytes));
       l.counts(totals[i]);
-      write(l.ratio, bound >= 0 && lanes.length > 1 ? `${times(counts[i] / counts[bound])} ×` : "");
+      write(l.ratio, bound >= 0 && lanes.length > 1 ? `${times(counts[i] / counts[bound])} ×${waits && counts[i] !== counts[bound] && el.clientWidth > 640 ? " the time" : ""}` : "");
       const scores = l.model.terms.map((term) => data.scores[term.tensor]).filter(Boolean);
       l.note = scores.length ? `${[...new Set(scores)].join(", ")}: ${scores.length} trips` : i === bound ? (same ? "K and V read once" : "a cache keeps K and V: read once") : `each Q tile reads K and V again: ${short(values.K_rows / values.N_k, 4)} ×`;
     });
@@ -295,6 +295,7 @@ function render({ model, el }) {
     // Where launches are the bar, one row has its bytes below it, zoomed in, and takes the room of those after it; it begins where it always does.
     const gap = 22 * z, last = rows.length - rows.findIndex(({ l }) => l === handled), bar = waits ? Math.max(11 * z, Math.min(high - 24 * z, (last * high - 24 * z * (last - 1) - gap - px(room) - 50 * z) / last)) : 0, down = waits ? bar + gap : 0, lower = down ? `translate(0 ${down})` : "";
     const lone = Math.max(bar + 24 * z, 70 * z), tallOf = (k) => (!waits || k < rows.length - last ? high : k === rows.length - last ? last * high - (last - 1) * lone : lone);
+    const roomy = 160 * z; // of one launch's box: its words stand in it, at the sliver that they name
     for (const [k, { l, pace }] of rows.entries()) {
       const laid = row(l, values), end = px(extent(laid));
       renew(l.svg, { height: tallOf(k) });
@@ -302,11 +303,16 @@ function render({ model, el }) {
       laid.forEach((at, i) => place(l, l.trips[i], at));
       const named = name(l, laid, end);
       tell(l, laid);
-      l.timed((add) => (waits ? launches(add, l, pace) : add("arithmetic", "path", { class: "fac-clock-arithmetic", d: `M${lineAt} -4V${high + 8}` })));
-      write(l.time, `${waits ? "bytes: " : ""}${told(pace.traffic)}`);
+      const set = !waits && pace.limit === "arithmetic", takes = waits ? pace.traffic : pace[pace.limit]; // a row takes what sets its pace
+      l.timed((add) => {
+        if (waits) return launches(add, l, pace);
+        if (set) add("takes", "path", { class: "fac-clock-other fac-launch", d: `M${end} ${corner}H${Math.max(end, lineAt)}V${corner / 2}` }); // below the letters of the strips
+        add("arithmetic", "path", { class: "fac-clock-arithmetic", d: `M${lineAt} -4V${high + 8}` });
+      });
+      write(l.time, `${waits ? "bytes: " : ""}${told(takes)}`);
       l.time.className = `fac-time${waits && pace.limit === "overhead" ? " fac-thin" : ""}`;
-      write(l.says, `${!waits && pace.limit === "arithmetic" ? "arithmetic takes longer; " : ""}${l.note}`);
-      beyond(l, waits ? (l === handled ? named : Math.max(pace.overhead, pace.traffic) * whole_) : Math.max(named, lineAt < named + 60 * z || pace.limit === "arithmetic" ? lineAt : 0));
+      write(l.says, `${set ? `bytes: ${told(pace.traffic)}; ` : ""}${l.note}`);
+      beyond(l, waits ? (l === handled ? named : pace.overhead * whole_ > roomy * (get("layers") * l.model.launches) ? pace.traffic * whole_ : Math.max(pace.overhead, pace.traffic) * whole_) : Math.max(named, lineAt < named + 60 * z || set ? lineAt : 0));
     }
     renew(hand, { transform: lower });
     /** The words behind a row, where it has room for them. */

@@ -160,7 +160,9 @@ function render({ model, el }) {
   function drawVariants(width, fs) {
     const now = settings(), values = cacheValues({ ...now, batch: 1 }, data.dtypes), size = (name) => cacheBytes(data.variants[name], values), fit = (name) => requestsThatFit(data.variants[name], now, data);
     const all = GROUPS.flatMap(([group, some]) => [...some].sort((a, b) => size(b) - size(a)).map((name, i) => ({ name, group: i ? "" : group }))), most = Math.max(1, ...all.map(({ name }) => fit(name)));
-    const narrow = width < 700, line = (narrow ? 3 : 1.9) * fs, left = narrow ? 1.8 * fs : 20.5 * fs, names_ = narrow ? 1 : 8.5 * fs, room = width - left - (narrow ? 11 : 29) * fs, high = (narrow ? 0.95 : 1.15) * fs;
+    const narrow = width < 700, line = (narrow ? 3 : 1.9) * fs, left = narrow ? 1.8 * fs : 19 * fs, names_ = narrow ? 1 : 7.6 * fs, high = (narrow ? 0.95 : 1.15) * fs;
+    // As long as the words behind each bar leave room for.
+    const says_ = (name) => `× ${bytesText(size(name), GIB)}${narrow ? "" : `, ${saysOf(data.variants[name], now)}`}`, room = Math.min(...all.map(({ name }) => ((width - left - 1.8 * fs - wide(String(fit(name)), 1.2 * fs) - wide(says_(name), narrow ? 0.87 * fs : fs)) * most) / Math.max(1, fit(name))), width - left - (narrow ? 11 : 12) * fs);
     others.svg.setAttribute("aria-label", `Requests that fit by other ways to keep the cache. ${all.map(({ name }) => `${name}, ${saysOf(data.variants[name], now)}: ${fit(name)} of ${bytesText(size(name), GIB)}`).join(". ")}.`);
     let y = 2.2 * fs;
     lines((add) => {
@@ -168,17 +170,21 @@ function render({ model, el }) {
       for (const { name, group } of all) {
         if (group) {
           if (y > 3 * fs || narrow) y += (narrow ? 1.3 : 0.7) * fs;
+          if (group === "other models") { // not to be pressed: below a line, in soft ink
+            y += 0.5 * fs;
+            add("apart", "path", { class: "fac-kv-apart", d: `M1 ${y - (narrow ? 1.6 : 0.45) * fs}H${width - 1}` });
+          }
           add(`group ${group}`, "text", { class: "fac-t-soft fac-kv-group", x: 1, y: narrow ? y - 0.35 * fs : y + 1.15 * fs }, group);
         }
         const own = name === OWN, many = fit(name), w = Math.max(many && 1.5, (room * many) / most), change = STORES[name]?.(now), top = y + (narrow ? 1.6 : 0.22) * fs;
         const what = saysOf(data.variants[name], now), shown = own && now.kv_heads > 1 && now.kv_heads < now.heads ? `${name} (GQA)` : name, text = y + 1.15 * fs;
         if (change || own) add(`store ${name}`, "rect", { class: own ? "fac-kv-is" : "fac-kv-store", x: names_, y, width: width - names_ - 1, height: line - 0.2 * fs, rx: 5 }, own ? "" : `store it so: ${name}`, own ? null : () => put(model, change)).onpointermove = () => outline(own ? 0 : size(name));
         if (change || own) add(`choice ${name}`, "circle", { class: own ? "fac-kv-chosen" : "fac-kv-choice", cx: names_ + 0.95 * fs, cy: text - 0.33 * fs, r: 0.36 * fs });
-        add(`name ${name}`, "text", { class: own ? "fac-t-name" : "", x: names_ + 1.8 * fs, y: text }, narrow ? `${shown}: ${what}` : shown);
+        add(`name ${name}`, "text", { class: own ? "fac-t-name" : change ? "" : "fac-t-soft", x: names_ + (change || own || narrow ? 1.8 : 0.5) * fs, y: text }, narrow ? `${shown}: ${what}` : shown);
         add(`bar ${name}`, "rect", { class: "fac-kv-bar fac-fill-other", style: own ? "fill:var(--fac-k)" : "", x: left, y: top, width: w, height: high }, what);
         if (own) add("bar of v", "rect", { class: "fac-kv-bar", style: "fill:var(--fac-v)", x: left, y: top + high / 2, width: w, height: high / 2 });
         add(`fit ${name}`, "text", { class: "fac-t-name fac-kv-fit", x: left + w + 0.4 * fs, y: top + 0.93 * fs }, String(many));
-        add(`says ${name}`, "text", { class: narrow ? "fac-t-small" : "", "data-variant": name, x: left + w + 0.8 * fs + wide(String(many), 1.2 * fs), y: top + 0.93 * fs }, narrow ? `of ${bytesText(size(name), GIB)}` : `of ${bytesText(size(name), GIB)}, ${what}`);
+        add(`says ${name}`, "text", { class: narrow ? "fac-t-small" : "", "data-variant": name, x: left + w + 0.8 * fs + wide(String(many), 1.2 * fs), y: top + 0.93 * fs }, says_(name));
         y += line;
       }
     });

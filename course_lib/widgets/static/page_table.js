@@ -205,7 +205,7 @@ function render({ model, el }) {
       head("in pages", top + 1.2 * fs, `${get("slots")} slots, pages of ${size}`, "a slot: one token’s K and V");
       const pool = inMemory(now, c, name, names, { left, top: first, tall, gap, slot, across, large, lines, narrow, lane }, fs), down = pool.high(pool.rows - 1) + tall;
       frame_("pool of pages", first - over, down - first + over + 4);
-      if (!narrow) drawWay(add, table, pool.own, { left, gap, beside, fs });
+      if (!narrow) drawWay(add, table, pool.own, { colour: colour(now, name), left, gap, beside, fs });
       const foot = down + 2.9 * fs, counted = shared.length ? [`${shared.length > 1 ? `${shared.length} pages are` : `page ${shared[0]} is`} shared, and counted once`] : [`${plural(pages() - c.pages, "page")} free`];
       add("held", "text", { class: "fac-t-small", x: left - 4, y: foot }, counted[0]);
       if (now.wrote) add("newest says", "text", { class: "fac-t-small", x: ends, y: foot, "text-anchor": "end" }, "▼ newest token");
@@ -221,19 +221,19 @@ function render({ model, el }) {
     return y + 0.3 * fs;
   }
 
-  /** What all of it is for: of the slots that are held, how many are empty; both ways at one scale, which ends at all slots. */
+  /** What all of it is for: of the slots that are held, how many are empty; each bar is all that is held. */
   function drawResult(add, ways, { x, y, width }, fs) {
-    const from = x + 4.2 * fs, long = width - 4.2 * fs - 5.2 * fs, px = (slots) => (slots / get("slots")) * long;
+    const from = x + 4.2 * fs, long = width - 4.2 * fs - 5.2 * fs, px = (slots, held) => (slots / Math.max(1, held)) * long;
     empty(add, "result key", x, y + 0.25 * fs, 1.6 * fs, 1.1 * fs);
     add("result", "text", { class: "fac-t-name", x: x + 2.1 * fs, y: y + 1.2 * fs }, "held, but empty");
     ways.forEach(([way, held, none], i) => {
       const top = y + (1.9 + 2.2 * i) * fs, tall = 1.8 * fs;
       add(`result ${way}`, "text", { x, y: top + 1.25 * fs }, way);
-      add(`result ${way} all`, "rect", { class: "fac-outline", x: from, y: top, width: long, height: tall }, `${get("slots")} slots`);
-      add(`result ${way} full`, "rect", { class: "fac-pages-full", x: from, y: top, width: px(held - none), height: tall }, `${held - none} slots in use`);
-      empty(add, `result ${way} none`, from + px(held - none), top, px(none), tall, `${none} of ${held} are empty`);
-      const counts_ = `${none} of ${held}`, free = px(none) > wide(counts_, 0.87 * fs) + fs;
-      if (free || px(get("slots") - held) > wide(counts_, 0.87 * fs) + 0.6 * fs) chip(add, `result ${way} says`, counts_, from + (free ? px(held - none / 2) : px(held) + 0.3 * fs + wide(counts_, 0.44 * fs) + 0.25 * fs), top + tall / 2, fs);
+      add(`result ${way} all`, "rect", { class: "fac-outline", x: from, y: top, width: long, height: tall }, `${held} slots held`);
+      add(`result ${way} full`, "rect", { class: "fac-pages-full", x: from, y: top, width: px(held - none, held), height: tall }, `${held - none} slots in use`);
+      empty(add, `result ${way} none`, from + px(held - none, held), top, px(none, held), tall, `${none} of ${held} are empty`);
+      const counts_ = `${none} of ${held}`, half = wide(counts_, 0.44 * fs) + 0.25 * fs; // in the empty part, or in the bar's end
+      if (held) chip(add, `result ${way} says`, counts_, from + Math.min(long - half - 0.3 * fs, px(held - none / 2, held)), top + tall / 2, fs);
       add(`result ${way} share`, "text", { class: "fac-t-big fac-pages-result", x: from + long + 0.6 * fs, y: top + 1.45 * fs }, percent(none, held));
     });
   }
@@ -246,14 +246,14 @@ function render({ model, el }) {
   }
 
   /** From each page of the chosen table to the same page of the memory, beside the pool and between its rows, so that no line lies on another page. */
-  function drawWay(add, { from = [] }, own, { left, gap, beside, fs }) {
+  function drawWay(add, { from = [] }, own, { colour: of, left, gap, beside, fs }) {
     const many = from.length, step = Math.min(4, (0.6 * fs) / Math.max(1, many - 1)), bus = left - 4 - 0.6 * fs;
     const far = own.map((_, i) => i).sort((a, b) => own[b][0] - own[a][0]); // the farthest goes above the others of its row
     const d = from.map(([place, x, y]) => {
       const [middle, top] = own[place], lane = top - 0.85 * gap + far.indexOf(place) * Math.min(3, (0.4 * gap) / Math.max(1, many - 1)), k = far.indexOf(place), side = bus - (beside ? many - 1 - k : k) * step * 0.75;
       return `M${x} ${y}V${y + 3 + (beside ? k : many - 1 - k) * step}H${side}V${lane}H${middle}V${top - 1}`;
     });
-    if (d.length) add("way", "path", { class: "fac-pages-way", d: d.join("") });
+    if (d.length) add("way", "path", { class: `fac-pages-way ${of}`, d: d.join("") });
   }
 
   const colour = (now, name) => `fac-pages-${(NAMES.includes(name) ? NAMES.indexOf(name) : Object.keys(now.tables).indexOf(name)) % 6}`;

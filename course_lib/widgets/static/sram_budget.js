@@ -42,7 +42,7 @@ function render({ model, el }) {
   const title = h("p", { class: "fac-sram-title" }), words = h("p", { class: "fac-stage-words" }), voice = announcer();
   const rows = walls.map(({ names }) => ({ node: h("tr", {}, h("th", { scope: "row" }, names.join(", ")), h("td"), h("td"), h("td")) }));
   const table = part("sram-gpus", h("table", { class: "fac-sram-table" }, h("thead", {}, h("tr", {}, ["GPU", "these tiles", "largest square tile (steps of 16)", "K and V then read"].map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows.map(({ node }) => node))));
-  let zoom = 1;
+  let zoom = 1, pulled = ""; // the edge that was dragged last
   root(model, el, title, picture.node, words, h("div", { class: "fac-fields" }, fields.block_q.node, fields.block_k.node, part("sram-layout", layout.row)),
     more("the largest tile for each GPU", table), more("dtype, d, stages, warps, N", h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, ["d", "stages", "warps", "n"].map((name) => fields[name].node))), voice.node);
 
@@ -97,10 +97,10 @@ function render({ model, el }) {
     const needs = Math.max(total, sum(registers), perThread ? now.spilled : 0, ...get("compiled").map((c) => c.shared));
     if (!picture.svg.facHeld) zoom = 2 ** Math.max(0, Math.ceil(Math.log2(needs / AXIS)));
     const room = zoom * AXIS, right = width - 1.5 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
-    const top = 3.2 * fs, tall = 5.2 * fs, over_ = total > most ? bytesText(total - most, KIB) : "", y = top + tall + 7.5 * fs;
+    const top = 3.2 * fs, tall = 5.2 * fs, over_ = total > most ? bytesText(total - most, KIB) : "", y = top + tall + 4.9 * fs;
     // Where limits are too near to be named, those between are left to the table; the largest stays.
     const named = walls.map((wall, i) => ({ ...wall, best: largest[i], x: px(wall.limit) })).reduce((kept, wall) => {
-      const near = kept.length && wall.x - kept.at(-1).x < 4 * fs;
+      const near = kept.length && wall.x - kept.at(-1).x < ([...kept.at(-1).names, ...wall.names].join("").length < 5 ? 2 : 4) * fs;
       return !near ? [...kept, wall] : wall.limit === most ? [...kept.slice(0, -1), wall] : kept;
     }, []), end = y + (perThread ? 5.4 : 0.8) * fs, base = end + 10.3 * fs;
     block((add) => hands((over) => {
@@ -116,13 +116,13 @@ function render({ model, el }) {
       get("compiled").forEach((c, j) => over(`mark ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${top + tall - 0.7 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)}`));
     }));
     chips((add) => {
-      const long = ({ names: all, limit }) => [all.join(", "), `${limit / KIB}${narrow ? "" : " KiB"}: ${total <= limit ? "yes" : "no"}${narrow || total > limit ? "" : `, ${short((limit - total) / KIB, 3)} left`}`];
+      const long = ({ names: all, limit }) => [all.join(", "), `${limit / KIB}${narrow ? (total <= limit ? ": yes" : "") : ` KiB: ${total <= limit ? "yes" : "no"}`}${narrow || total > limit ? "" : `, ${short((limit - total) / KIB, 3)} left`}`];
       const rows = named.map(long), sizes = rows.map(([name, size]) => Math.max(wide(name, 1.02 * fs), wide(size, 0.87 * fs)) + 0.7 * fs), at = spread(named.map(({ x }) => x), sizes, 0, width);
       if (zoom > 1) add("zoom", "text", { class: "fac-t-name", "text-anchor": "end", x: width, y: 2.1 * fs }, `zoomed out ${zoom} ×, to ${bytesText(room, KIB)}`);
       if (narrow && at[0] - sizes[0] / 2 > 2.4 * fs) add("unit", "text", { class: "fac-t-soft", x: 1, y: 2.1 * fs }, "KiB:");
       named.forEach(({ limit, x }, i) => {
         add(`wall ${limit}`, "path", { class: "fac-sram-wall", d: `M${x - 1.5} ${top - 0.7 * fs}h3v${(limit > total ? 0.7 * fs + tall : 0.7 * fs).toFixed(1)}h-3z` }); // through a block it is thin, and below the names
-        add(`through ${limit}`, "path", { class: "fac-sram-through", d: `M${x} ${top + tall + (Math.abs(x - px(shared.Q)) < fs ? 1.2 * fs : 0)}V${base}` }); // one line through both pictures
+        add(`through ${limit}`, "path", { class: "fac-sram-through", d: `M${x} ${end + fs}V${base}` }); // below the names: the same place again
         if (Math.abs(at[i] - x) > sizes[i] / 2) add(`lead ${limit}`, "path", { class: "fac-sram-lead", d: `M${at[i]} ${top - 0.95 * fs}L${x} ${top - 0.7 * fs}` });
         rows[i].forEach((text, j) => add(`${j ? "size" : "name"} ${limit}`, "text", { class: j ? "fac-t-small" : "fac-t-name fac-sram-gpu", x: at[i], y: (1 + 1.1 * j) * fs, "text-anchor": "middle" }, text));
       });
@@ -139,7 +139,7 @@ function render({ model, el }) {
     const n = get("n"), of = (rows) => Math.ceil(n / rows), many = of(get("block_q")), tick = round(of(LEAST) / 3), most = tick * Math.ceil(of(LEAST) / tick), top = y + 1.3 * fs;
     const Y = (reads) => base - Math.min(1, reads / most) * (base - top), need = (rows) => sum(bufferBytes(now.terms, { ...now.values, block_q: rows, block_k: rows }));
     const { best, names } = named.at(-1), often = `${many} time${many > 1 ? "s" : ""}`, here = [px(total), Y(many)], least = best && of(best);
-    add("reads", "text", { class: "fac-t-name fac-sram-clear", x: 1, y }, `K and V ${over_ ? "would be" : "are"} read ${often}${over_ && least > many ? `; ${names[0]} allows ${least}` : `${narrow ? "" : ", once for each tile of Q,"} at N = ${n}`}`);
+    add("reads", "text", { class: "fac-t-name", x: 1, y }, `K and V ${over_ ? "would be" : "are"} read ${often}${over_ && least > many ? `; ${names[0]} allows ${least}` : `${narrow ? "" : ", once for each tile of Q,"} at N = ${n}`}`);
     for (let at = 0; at <= most; at += tick) {
       add(`tick ${at}`, "path", { class: at ? "fac-axis" : "fac-outline", d: `M1 ${Y(at)}H${px(room)}` });
       add(`tick ${at} says`, "text", { class: "fac-t-soft", x: 1, y: Y(at) - 0.2 * fs }, `${at}${at + tick > most ? " times" : ""}`);
@@ -153,7 +153,7 @@ function render({ model, el }) {
       if (reads && !off) add(`floor ${limit}`, "circle", { class: "fac-sram-least", cx: x, cy: Y(reads), r: 3.5 });
       const says = reads ? [`${off ? "↑ " : ""}${reads} times, ${rows} rows`, `${off ? "↑ " : ""}${reads}`] : ["no tile fits", "none"], words_ = says.find((text) => !narrow && wide(text, 0.87 * fs) < until - x - 0.6 * fs) ?? says[1];
       free = x + 1.4 * fs + wide(words_, 0.87 * fs);
-      add(`floor ${limit} says`, "text", { class: "fac-t-small fac-sram-allows", x: x + 0.4 * fs, y: reads && !off ? Y(reads) - 0.35 * fs : top + (many > most ? 1.2 : 1) * fs + 1.1 * fs * (i % 2) }, words_);
+      add(`floor ${limit} says`, "text", { class: "fac-t-small fac-sram-allows", x: x + 0.3 * fs, y: reads && !off ? Y(reads) - 0.35 * fs : top + (many > most ? 1.2 : 1) * fs + 1.1 * fs * (i % 2) }, words_);
     });
     const key = ["fewest possible, with square tiles", "fewest (square tiles)", "fewest"].find((text) => wide(text, 0.87 * fs) < width - free) ?? "";
     add("reads key", "text", { class: "fac-t-small fac-t-name", x: free, y: Y(of(largestTile(now.terms, now.values, (room * free) / px(room)) || TILE)) - 0.7 * fs }, key);
@@ -218,34 +218,27 @@ function render({ model, el }) {
   function handles(add, spans, now, px, top, tall, fs, width, narrow, over) {
     const row = px(now.values.d * now.values.b) - px(0), many = get("buffers") === "kernel" ? get("stages") : 1;
     const edges = [["block_q", spans.q, 1], ["block_k", spans.k, many]];
-    const ends = [...edges.map(([, span]) => span.x + span.w), px(now.total)], base = top + tall;
-    // What a handle moves, in a bracket each: the inner one K and V, the outer one Q and O.
-    [[spans.q, spans.o, 3.4, "block_q"], [spans.k, spans.v, 1.6, "block_k"]].forEach(([a, b = a, low, trait]) => {
-      const [from, to] = a === b ? [a.x + 2, a.x + a.w - 2] : [a.x + a.w / 2, b.x + b.w / 2], at = base + low * fs, names = `${trait === "block_q" ? (spans.o ? "Q and O" : "Q") : "K and V"}, ${get(trait)} rows`;
-      const far = Math.max(to, spans.o ? spans.o.x + spans.o.w / 2 : to), outer = low > 3 ? to - from : far - spans.q.w / 2, forms = [names, `${get(trait)} rows`], room_ = (text) => wide(`drag: ${text}`, 0.82 * fs) < outer - fs;
-      const fits = forms.find(room_), says = handleSays(picture.svg, trait, Infinity, fits ?? names), inside = wide(says, 0.8 * fs) + fs < to - from;
-      add(`pair ${trait}`, "path", { class: "fac-sram-pair", d: `M${from} ${base + 0.25 * fs}V${at}H${to}V${base + 0.25 * fs}` });
-      add(`says ${trait}`, "text", { class: "fac-t-hand fac-sram-clear", "data-names": trait, x: fits ? Math.max(wide(says, 0.4 * fs), (from + to) / 2) : far + 0.7 * fs, y: at + (inside || !fits ? 0.3 : 1) * fs, "text-anchor": fits ? "middle" : "start" }, says);
-    });
+    const ends = [...edges.map(([, span]) => span.x + span.w), px(now.total)], base = top + tall, low = base + 2.4 * fs;
     edges.forEach(([trait, span, rows], i) => {
-      const act = (x) => put(model, { [trait]: nearest(tiles, Math.max(1, x - span.x) / row / rows) });
+      const act = (x) => put(model, { [(pulled = trait)]: nearest(tiles, Math.max(1, x - span.x) / row / rows) }), moves = [span, i ? spans.v : spans.o].filter(Boolean);
+      if (pulled === trait && picture.svg.facHeld) moves.forEach(({ x, w }, j) => add(`pair ${trait} ${j}`, "rect", { class: "fac-sram-pair", x: x + 1.5, y: top + 1.5, width: Math.max(0, w - 3), height: tall - 3 })); // what this hand makes longer
       add(`grab ${trait}`, "rect", { class: "fac-grab fac-across", x: ends[i] - 0.8 * fs, y: top + (i ? tall / 2 : 0), width: 1.6 * fs, height: tall / 2 }, "", act);
       add(`edge ${trait}`, "path", { class: "fac-sram-edge", d: `M${ends[i]} ${base - 2 * fs}v${2.2 * fs}` }); // over a wall that stands at the same place
       add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: base + 0.6 * fs, r: 0.5 * fs, "data-handle": trait }, `drag: ${COUNTS[trait][0]}`, act);
     });
-    // All of it: a brace below. What no GPU has: words in the block, or behind the brace where it is small; and below, of what the sum is.
-    const block_ = over ? ends[2] - over.from : 0, size_ = Math.min(1.2 * fs, block_ / 12), held = size_ > 0.85 * fs;
-    const brace = base + 4.9 * fs, text = over && !held ? over.text : bytesText(now.total, KIB), start = over && !held ? over.from : 1, half = wide(text, 1.1 * fs) / 2 + 0.4 * fs, middle = (start + ends[2]) / 2, inside = ends[2] - start > 2 * half + 0.6 * fs;
-    add("brace", "path", { class: "fac-sram-lead", d: `M${start} ${brace - 0.35 * fs}v${0.35 * fs}${inside ? `H${middle - half}M${middle + half} ${brace}` : ""}H${ends[2]}v${-0.35 * fs}` });
-    add("total", "text", { class: "fac-t-big fac-sram-clear", x: inside ? middle : over ? start - 0.6 * fs : ends[2] + 0.6 * fs, y: brace + 0.45 * fs, "text-anchor": inside ? "middle" : over ? "end" : "start" }, text);
-    if (held) {
-      const plate = wide(over.text, size_) + 0.6 * fs, x = (over.from + ends[2]) / 2; // on a plate, below the names
-      add("too much plate", "rect", { class: "fac-sram-plate", x: x - plate / 2, y: base - 1.9 * fs, width: plate, height: 1.7 * fs, rx: 0.4 * fs });
-      add("too much", "text", { class: "fac-t-big fac-sram-too", style: `font-size:${size_}px`, x, y: base - 0.65 * fs, "text-anchor": "middle" }, over.text);
+    // Each handle's name: that of K beside its knob, that of Q below its own.
+    const says = edges.map(([trait], i) => handleSays(picture.svg, trait, Infinity, `${i ? "K and V" : spans.o ? "Q and O" : "Q"}, ${get(trait)} rows`)), sizes = says.map((text) => wide(text, 0.87 * fs)), right = ends[1] + 0.9 * fs + sizes[1] < width, until = right ? ends[1] + 0.9 * fs + sizes[1] : ends[1] + fs;
+    add("stem block_q", "path", { class: "fac-sram-stem", d: `M${ends[0]} ${base + 1.1 * fs}V${low - 0.85 * fs}` });
+    add("says block_q", "text", { class: "fac-t-hand", "data-names": "block_q", x: Math.min(width - sizes[0] / 2, Math.max(sizes[0] / 2, ends[0])), y: low, "text-anchor": "middle" }, says[0]);
+    add("says block_k", "text", { class: "fac-t-hand", "data-names": "block_k", x: right ? ends[1] + 0.9 * fs : ends[0] - 0.9 * fs, y: base + 0.9 * fs, "text-anchor": right ? "start" : "end" }, says[1]);
+    if (over) { // below what it counts, on no name
+      const size = Math.max(0.87 * fs, Math.min(1.2 * fs, (ends[2] - over.from) / 12)), half = wide(over.text, size / 2), mid = Math.min(width - half, Math.max(half, (over.from + ends[2]) / 2)), above = mid - half > until + fs;
+      const x = above ? mid : Math.min(width - half, Math.max(mid, ends[0] + sizes[0] / 2 + half + fs));
+      add("too much", "text", { class: "fac-t-big fac-sram-too", style: `font-size:${size}px`, x, y: above ? base + 1.4 * fs : low, "text-anchor": "middle" }, over.text);
     }
-    const marks = now.shared["m, l"], note = over ? `${Object.entries(now.shared).map(([name, bytes]) => `${name.split(",")[0] === "m" ? "m and ℓ" : name.split(",")[0]} ${short(bytes / KIB, 3)}`).join(" + ")} KiB` : marks ? `grey: ${bytesText(marks, KIB)}, each row’s maximum m and sum ℓ, 4 bytes each` : "", beside = !narrow && ends[2] > 15 * fs && ends[2] + wide(note, 0.85 * fs) + 2 * fs < width;
+    const marks = now.shared["m, l"], note = over ? `${Object.entries(now.shared).map(([name, bytes]) => `${name.split(",")[0] === "m" ? "m and ℓ" : name.split(",")[0]} ${short(bytes / KIB, 3)}`).join(" + ")} KiB` : marks ? `grey: ${bytesText(marks, KIB)}, each row’s maximum m and sum ℓ, 4 bytes each` : "", beside = !narrow && !over && ends[2] > until && ends[2] + wide(note, 0.85 * fs) + 2 * fs < width;
     if (beside && marks) add("note lead", "path", { class: "fac-sram-lead", d: `M${ends[2] - 1} ${base}v${1.3 * fs}h${0.6 * fs}` });
-    add("note", "text", { class: "fac-t-soft fac-sram-clear", x: beside ? ends[2] + 0.8 * fs : 1, y: base + (beside ? 1.6 : 6.3) * fs }, note);
+    add("note", "text", { class: "fac-t-soft", x: beside ? ends[2] + 0.8 * fs : 1, y: base + (beside ? 1.6 : 3.9) * fs }, note);
   }
 
   onChanges(model, [...Object.keys(COUNTS), "buffers", "dtype", "compiled"], draw);
