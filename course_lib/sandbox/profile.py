@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -91,10 +92,16 @@ def _virtual_bytes(page: int) -> int:
         return int(subprocess.run(asked, capture_output=True, check=True).stdout) * 1024
 
 
+def die_with_parent() -> None:
+    """On Linux: be killed when the process that started this one ends, however it does."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+
+
 def _no_new_privileges() -> None:
     """No new privileges, and none of root's left; die with the zygote; show nobody our memory."""
+    die_with_parent()
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_DEATH_SIGNAL, 9, 0, 0, 0)
     libc.prctl(_DUMPABLE, 0, 0, 0, 0)
     for capability in range(64):
         libc.prctl(_CAP_DROP, capability, 0, 0, 0)
