@@ -28,6 +28,12 @@ MAX_FILE, MAX_TOTAL, MAX_FILES = 20 << 20, 64 << 20, 200  # of one submission
 _IGNORED = {"__MACOSX", "__pycache__", "node_modules"}
 # bzip2 and LZMA are unpacked by the whole input, not up to a cap: 1 MB can be tens of gigabytes
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# letters that nobody sees: of Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt,
+# 16.0) those that are not of category C, which goes anyway; and the blank of Braille
+_UNSEEN = re.compile(
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164"
+    r"\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 _TOO_MANY = "It has too many files and folders."
 
 
@@ -127,10 +133,10 @@ def _same(name: str) -> str:
 
 
 def shown(name: str) -> str:
-    """Return a name that is safe to show: composed, without control and direction characters."""
-    text = "".join(
-        c for c in name.encode("utf-8", "replace").decode() if unicodedata.category(c)[0] != "C"
-    )
+    """Return a name that is safe to show: composed, without control and direction characters,
+    nor others that are not seen."""
+    seen = _UNSEEN.sub("", name.encode("utf-8", "replace").decode())
+    text = "".join(c for c in seen if unicodedata.category(c)[0] != "C")
     text = unicodedata.normalize("NFC", text).strip()  # after it: what was hidden kept parts apart
     suffix = PurePosixPath(text).suffix[:8]  # a long name keeps it: it says how to read the file
     cut = text if len(text) <= 120 else text[: 120 - len(suffix)] + suffix

@@ -342,6 +342,13 @@ def test_nobody_takes_a_name_by_hiding_a_character(tmp_path):
     assert (found["carol"].student, found["carol"].note) == ("carol", "")
 
 
+@pytest.mark.parametrize("letter", "\u034f\ufe0f\u3164\uffa0\u115f\u17b4\u180b\u2800\U000e0100")
+def test_nobody_takes_a_name_by_a_letter_that_is_not_seen(tmp_path, letter):
+    found = hand_in(tmp_path, "ada", f"a{letter}da", "eve")
+    assert {found["ada"].student, found[f"a{letter}da"].student} == {"ada [1]", "ada [2]"}
+    assert "whose is this one?" in found[f"a{letter}da"].note
+
+
 def test_nobody_takes_a_name_by_its_capitals_or_the_width_of_its_letters(tmp_path):
     """A gradebook's import knows logins and addresses without their capitals."""
     found = hand_in(tmp_path, "ada", "Ada", "\uff21da", "eve", "adam")
