@@ -39,7 +39,7 @@ def run(
     """
     if outer and not scheduler and (why := bubblewrap.problem()):
         raise Unsafe(f"{why}: install it and allow user namespaces, or leave out --bubblewrap.")
-    found = list(submissions(place))
+    found = list(submissions(place, out))
     out.mkdir(parents=True, exist_ok=True)
     records = Records(out / "records.jsonl")
     _require_same_exercises(records, out, only)

@@ -98,6 +98,20 @@ def test_a_zip_of_the_class_reads_like_the_folder(tmp_path):
         assert len(found["ada"].files) == 2
 
 
+@pytest.mark.parametrize("below", ["", "class"])
+def test_the_folder_of_the_records_is_no_student(tmp_path, below):
+    """It may lie among what is handed in, and be named by another path."""
+    place = tmp_path / "class"
+    (place / below / "ada").mkdir(parents=True)
+    (place / below / "ada" / "hw.py").write_bytes(ECHO)
+    out = place / "ada" / ".." / "grades" if not below else place / below / "grades"
+    before = list(submissions(place, out))
+    out.resolve().mkdir()
+    (out / "export.py").write_bytes(WRONG)
+    assert list(submissions(place, out)) == before
+    assert [s.student for s in before] == ["ada"]
+
+
 def test_a_students_folders_are_not_taken_for_the_class(tmp_path):
     """A folder "alice" within mallory's is mallory's, also where nobody else handed in."""
     late = tmp_path / "late"
