@@ -27,11 +27,13 @@ _CAP_VERSION = 0x20080522
 
 @dataclass(frozen=True)
 class Limits:
-    """Hard limits of one child: CPU seconds, bytes of new memory, open files."""
+    """Hard limits of one child: CPU seconds, bytes of new memory, open files; of a file that a
+    compiler writes, its bytes."""
 
     cpu_seconds: int = 60
     memory_bytes: int = 1 << 30
     open_files: int = 64
+    file_bytes: int = 64 << 20
 
 
 def confine_computing(limits: Limits, closed: Collection[str] = ()) -> None:
@@ -42,7 +44,7 @@ def confine_computing(limits: Limits, closed: Collection[str] = ()) -> None:
 
 def confine_compiling(limits: Limits, folder: Path, programs: Iterable[Path]) -> None:
     """Confine a compiler: it writes to ``folder`` and runs ``programs``, nothing else."""
-    _limit(limits, file_bytes=64 << 20, processes=None)
+    _limit(limits, file_bytes=limits.file_bytes, processes=None)
     _confine([folder], [*programs, *_loaders()], seccomp.forbid_leaving)
 
 

@@ -72,6 +72,17 @@ def test_the_assembler_is_a_process_of_its_own_and_on_the_same_clock(workshop, m
         assert is_unclear(compiler.report(find("5.2"), [launch | {"source": compiling._CERTAIN}]))
 
 
+def test_what_is_compiled_to_too_much_is_told_in_a_sentence(workshop, monkeypatch):
+    """A loop that is unrolled a million times is 64 MiB of text; here that is 4 KiB."""
+    launches = examined_compiled(workshop, "5.2", code(5)).launches
+    monkeypatch.setattr(workshop, "compiler", partial(workshop.compiler, file_bytes=4096))
+    with Compiler(workshop) as compiler:
+        report = compiler.report(find("5.2"), launches)
+    assert report.verdict is Verdict.NOT_ON_A_GPU
+    assert "too large to be written: unroll fewer turns" in report.text()
+    assert "OSError" not in report.text()
+
+
 def test_one_kernel_is_compiled_once_for_all_its_launches(workshop, monkeypatch):
     assembled, ask = [], Compiler._compiled
     noted = lambda self, one: assembled.append(one["assembled"]) or ask(self, one)  # noqa: E731
