@@ -34,6 +34,7 @@ from course_lib.accounting.autotune import first_config
 from course_lib.accounting.compiler_hints import held_to_promises
 from course_lib.accounting.interpreter_repairs import constexprs, mended
 from course_lib.accounting.interpreter_shortcuts import shortened
+from course_lib.accounting.launch_arguments import bfloat16_is_computed
 from course_lib.accounting.ledger import LedgerUnavailable
 
 
@@ -133,10 +134,12 @@ def _watch(operation: Callable, observer: Observer) -> Callable:
     """Return ``binary_op`` or ``ternary_op``, which tells the observer about comparisons.
 
     A tile made of nothing but rows and columns counts as well, and so does a row that changes no
-    number of a tile: a mask may be arithmetic.
+    number of a tile: a mask may be arithmetic. Numbers of bfloat16 raise a TypeError.
     """
 
     def operate(builder: Any, *operands: Any) -> Any:
+        if operands[0].dtype is tl.bfloat16:
+            raise bfloat16_is_computed()
         result = operation(builder, *operands)
         shape, how = result.data.shape, operands[-1]
         if how in _COMPARISONS:

@@ -5,7 +5,10 @@
   the module ``tl`` only.
 - A comparison of two numbers beside one of tiles, ``(x > 0) & mask``: the interpreter calls what a
   comparison gives by the type of what was compared, and spreads it over a tile as that.
+- A sum of integers of 8 or 16 bits in their own dtype, which overflows.
 - A constexpr that an unevaluated annotation calls otherwise than ``tl.constexpr``.
+
+What it gives None for, the functions of libdevice, is refused by name.
 
 Names that are private to Triton are used where they are there: without them nothing is mended, and
 nothing breaks. Import this module in interpreter mode only.
@@ -21,6 +24,11 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
+
+try:
+    from triton.language.extra import libdevice
+except ImportError:
+    libdevice = None
 
 
 @contextmanager
@@ -47,23 +55,48 @@ def mended() -> Iterator[None]:
             value = interpreter.TensorHandle(value.data, tl.int1)
         return splat(builder, to, value)
 
-    if convert is not None:
-        interpreter._implicit_cvt = convert_too
-    if splat is not None:
-        interpreter.InterpreterBuilder.create_splat = splat_too
-    if prepare is not None:
-        interpreter._patch_lang = prepare_too
+    def summed(reduction: Any, tile: Any) -> Any:
+        data = tile.handle.data
+        kind = {"dtype": data.dtype} if data.dtype.kind in "iu" else {}  # it wraps, as on a GPU
+        over = {"axis": reduction.axis, "keepdims": reduction.keep_dims}
+        return reduction.to_tensor(np.sum(data, **over, **kind), tile.dtype)
+
+    changes = [
+        (interpreter, "_implicit_cvt", convert_too),
+        (interpreter, "_patch_lang", prepare_too),
+        (interpreter.InterpreterBuilder, "create_splat", splat_too),
+        (getattr(interpreter, "ReduceOps", None), "sum", summed),
+        *((libdevice, name, _not_here(name)) for name in _names_in(libdevice)),
+    ]
+    before: list[tuple[Any, str, Any]] = []
+    for of, name, new in changes:
+        if name in _names_in(of):
+            before.append((of, name, vars(of)[name]))
+            setattr(of, name, new)
     try:
         yield
     finally:
-        if convert is not None:
-            interpreter._implicit_cvt = convert
-        if splat is not None:
-            interpreter.InterpreterBuilder.create_splat = splat
-        if prepare is not None:
-            interpreter._patch_lang = prepare
+        for of, name, own in before:
+            setattr(of, name, own)
         for names, name, own in reversed(borrowed):
             names[name] = own
+
+
+def _names_in(of: Any) -> list[str]:
+    """Return the functions of a module or a class, none of None."""
+    return [name for name, own in vars(of).items() if callable(own)] if of else []
+
+
+def _not_here(name: str) -> Any:
+    def refuse(*_args: Any, **_named: Any) -> Any:
+        instead = f"tl.{name}" if hasattr(tl, name) else "it with functions of tl"
+        tanh = " (tanh(x) is 2 * tl.sigmoid(2 * x) - 1)" * (name == "tanh")
+        raise TypeError(
+            f"`libdevice.{name}` is not in Triton's interpreter, in which a kernel is checked: "
+            f"write {instead}{tanh}."
+        )
+
+    return refuse
 
 
 def constexprs(executor: Any) -> list[str]:

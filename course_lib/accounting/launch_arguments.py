@@ -65,6 +65,14 @@ def refuse_bfloat16_dot(dtype: str) -> None:
         )
 
 
+def bfloat16_is_computed() -> TypeError:
+    """Return what to raise where a kernel adds, multiplies or compares numbers of bfloat16."""
+    return TypeError(
+        "this line computes in bfloat16, which Triton's interpreter gets silently wrong (it "
+        "multiplies the raw bits as integers): compute in float32, x.to(tl.float32)."
+    )
+
+
 def to_plain(value: Any) -> Any:
     """Return what stands for an argument in a message: tensors and numbers are plain already."""
     if isinstance(value, tuple):

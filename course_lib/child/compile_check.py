@@ -9,6 +9,7 @@ Longer than 400 lines because what is asked of the child and what it answers sta
 
 from __future__ import annotations
 
+import errno
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -431,6 +432,11 @@ def _diagnose(
         reason = (
             f"`{taken[0]}` is no name for a parameter: Triton writes a function around each "
             "launch that has a variable of that name itself. Give the parameter another name"
+        )
+    elif watched.current and isinstance(root, OSError) and root.errno == errno.EFBIG:
+        reason = (
+            "what the compiler makes of it is too large to be written: unroll fewer turns of its "
+            "loops (tl.static_range, loop_unroll_factor), or take smaller tiles"
         )
     elif watched.current and isinstance(root, OSError | MemoryError):  # no room on the disk, say
         reason = f"{type(root).__name__}: {root}"

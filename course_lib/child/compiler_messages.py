@@ -76,6 +76,14 @@ _RULES: tuple[tuple[str, str], ...] = (
      "the inner sizes of `tl.dot` differ: is a tl.trans missing, or is one too many?"),
     (r"operands must be same dtype. Got (?P<a>\w+) and (?P<b>\w+)",
      "`tl.dot` got {a} and {b}: cast one to the other's dtype, a.to(b.dtype) of two tiles a, b"),
+    (r"'int' and 'NoneType'(?=[\s\S]*\bflip\()",
+     "tl.flip wants to know the axis: tl.flip(x, 0) of a row of numbers"),
+    (r"InterpreterBuilder' object has no attribute 'new_block'",
+     "`tl.map_elementwise` is not in Triton's interpreter, in which a kernel is checked: "
+     "compute both sides for the whole tile, and choose with tl.where"),
+    (r"InterpreterBuilder' object has no attribute 'get_bf16'",
+     "the interpreter, in which a kernel is checked, cannot compute in bfloat16: compute in "
+     "float32, x.to(tl.float32)"),
     (r"unsupported tensor index",
      "a single element of a tile cannot be picked on a GPU: mask and reduce (tl.sum) instead"),
     (r"__setitem__ is not supported",

@@ -28,7 +28,7 @@ from course_lib.child.shape_slips import row_for_column, tile_indexed
 
 _FOREIGN = {"numpy": "NumPy's", "torch": "PyTorch's", "math": "Python's"}
 _SHAPED = {"zeros", "full", "reshape", "view", "broadcast_to"}  # tl's, which take one tuple
-_OF_PYTHON = {"max", "min", "sum"}  # which walk over a list; tl has its own
+_OF_PYTHON = {"max", "min", "sum", "abs"}  # of numbers, or a list of them; tl has its own
 _OF_ARRAYS = {"shape", "stride", "strides", "size", "numel", "dim", "ndim", "T"}
 _ACCESS = {"load", "store"}
 
@@ -157,7 +157,8 @@ def _of_python(place: _Place, text: str) -> str:
             continue
         if _is_tile(_value(call.args[0], place.space)):
             tile = ast.unparse(call.args[0])
-            return f"Python's `{name}` does not work on a tile: write tl.{name}({tile}, 0)"
+            axis = "" if name == "abs" else ", 0"
+            return f"Python's `{name}` does not work on a tile: write tl.{name}({tile}{axis})"
     return ""
 
 

@@ -33,6 +33,7 @@ from course_lib.classroom.record import (
 )
 from course_lib.handin.submissions import Submission
 from course_lib.sandbox.folder import sweep
+from course_lib.sandbox.profile import die_with_parent
 from course_lib.sandbox.workshop import refuse_windows
 
 TRIES = 2
@@ -253,7 +254,8 @@ class _Worker:
 
     def close(self) -> None:
         self.connection.close()
-        self.process.join(5)
+        if self.task is None:  # what is half graded, nobody waits for
+            self.process.join(5)
         if self.process.is_alive():
             self.process.terminate()
             self.process.join(5)
@@ -278,6 +280,7 @@ def _serve(connection: Connection, job: Job) -> None:
     from course_lib.classroom.grade_one import grade
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who types it tells us by closing
+    die_with_parent()
     chosen = job.chosen()
     with workshop(outer=job.outer) as room:
         connection.send(("level", room.level))

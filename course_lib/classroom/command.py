@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,14 +39,14 @@ def run(
     """
     if outer and not scheduler and (why := bubblewrap.problem()):
         raise Unsafe(f"{why}: install it and allow user namespaces, or leave out --bubblewrap.")
-    found = list(submissions(place))
+    found = list(submissions(place, out))
     out.mkdir(parents=True, exist_ok=True)
     records = Records(out / "records.jsonl")
     _require_same_exercises(records, out, only)
     secret = secret_of(out, seed_file)
     require_same_secret(out, secret, graded=records.path.exists())
     job = Job(secret, only, outer)
-    with _progress(len(found)) as step:
+    with _ended_by_signals(), _progress(len(found)) as step:
         tally = grade_class(
             found,
             records,
@@ -71,6 +73,27 @@ def _require_same_exercises(records: Records, out: Path, only: tuple[str, ...]) 
         raise ValueError(f"{out} holds records of {begun}: choose another --out for {asked}.")
     kept.touch(0o600)
     kept.write_text(asked + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the block as SIGINT does, so that nothing is left behind."""
+
+    def end(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_IGN)  # `timeout` sends it twice
+        raise SystemExit(128 + number)
+
+    taken = []
+    if threading.current_thread() is threading.main_thread():
+        signals = (getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP"))  # or Windows
+        taken = [one for one in signals if one and signal.getsignal(one) is signal.SIG_DFL]
+    for one in taken:
+        signal.signal(one, end)
+    try:
+        yield
+    finally:
+        for one in taken:
+            signal.signal(one, signal.SIG_DFL)
 
 
 @contextmanager

@@ -28,6 +28,12 @@ MAX_FILE, MAX_TOTAL, MAX_FILES = 20 << 20, 64 << 20, 200  # of one submission
 _IGNORED = {"__MACOSX", "__pycache__", "node_modules"}
 # bzip2 and LZMA are unpacked by the whole input, not up to a cap: 1 MB can be tens of gigabytes
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# letters that nobody sees: of Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt,
+# 16.0) those that are not of category C, which goes anyway; and the blank of Braille
+_UNSEEN = re.compile(
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164"
+    r"\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 _TOO_MANY = "It has too many files and folders."
 
 
@@ -87,12 +93,15 @@ class _Entry(NamedTuple):
     note: str = ""  # for a person
 
 
-def submissions(place: Path) -> Iterator[Submission]:
-    """Yield the submissions of a folder or zip, sorted by name. Raises NoSubmissions."""
+def submissions(place: Path, out: Path | None = None) -> Iterator[Submission]:
+    """Yield the submissions of a folder or zip, sorted by name; ``out`` in it is none of them.
+
+    Raises NoSubmissions.
+    """
     if not place.exists():
         raise NoSubmissions(f"{place}: there is no such folder or zip.")
     with ExitStack() as stack:
-        found = list(_in_folder(place) if place.is_dir() else _in_zip(place, stack))
+        found = list(_in_folder(place, out) if place.is_dir() else _in_zip(place, stack))
         if not found:
             raise NoSubmissions(f"{place}: there is no submission in it (.ipynb, .py or .zip).")
         names = _told_apart([entry.name for entry in found])
@@ -127,10 +136,10 @@ def _same(name: str) -> str:
 
 
 def shown(name: str) -> str:
-    """Return a name that is safe to show: composed, without control and direction characters."""
-    text = "".join(
-        c for c in name.encode("utf-8", "replace").decode() if unicodedata.category(c)[0] != "C"
-    )
+    """Return a name that is safe to show: composed, without control and direction characters,
+    nor others that are not seen."""
+    seen = _UNSEEN.sub("", name.encode("utf-8", "replace").decode())
+    text = "".join(c for c in seen if unicodedata.category(c)[0] != "C")
     text = unicodedata.normalize("NFC", text).strip()  # after it: what was hidden kept parts apart
     suffix = PurePosixPath(text).suffix[:8]  # a long name keeps it: it says how to read the file
     cut = text if len(text) <= 120 else text[: 120 - len(suffix)] + suffix
@@ -142,10 +151,11 @@ def natural(name: str) -> list[tuple[int, int | str]]:
     return [(0, int(p)) if p.isdecimal() else (1, p) for p in re.split(r"(\d{1,9})", name) if p]
 
 
-def _in_folder(root: Path) -> Iterator[_Entry]:
-    top = _entries(root)
+def _in_folder(root: Path, out: Path | None) -> Iterator[_Entry]:
+    made = out.stat() if out and out.exists() else None  # by a run before
+    top = _entries(root, made)
     if len(top) == 1 and top[0].is_dir(follow_symlinks=False) and _wraps(top[0].name, root):
-        top = _entries(Path(top[0].path))
+        top = _entries(Path(top[0].path), made)
     for entry in top:
         is_dir, note = entry.is_dir(follow_symlinks=False), ""
         if is_dir and len(top) == 1:
@@ -180,9 +190,12 @@ def _link(budget: _Budget) -> _Files:
     raise Refused("It is a link: links are not followed.")
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
+def _entries(folder: Path, but: os.stat_result | None = None) -> list[os.DirEntry[str]]:
     with os.scandir(folder) as found:
-        return sorted((e for e in found if not _ignored(e.name)), key=lambda e: natural(e.name))
+        kept = [e for e in found if not _ignored(e.name)]
+    if but:
+        kept = [e for e in kept if not os.path.samestat(e.stat(follow_symlinks=False), but)]
+    return sorted(kept, key=lambda e: natural(e.name))
 
 
 def _ignored(name: str) -> bool:

@@ -176,12 +176,15 @@ class Provenance:
     def _may_be_given(self, tensor: Any, bits: np.ndarray) -> bool:
         if left_of(self._deadline) <= 0:
             raise TooLate
-        if is_plain(bits) or self._is_copy(tensor, bits):
+        plain, floating = is_plain(bits), tensor.dtype.is_floating_point
+        if not bits.size or (not plain and self._is_copy(tensor, bits)):
             return True
-        if tensor.dtype.is_floating_point:
+        if floating and not plain:
             self._numbers += _odd(tensor, bits)
             return self._numbers <= MOST_NUMBERS and self._explains(tensor)
-        self._numbers += 0 if _is_range(tensor) else tensor.numel() * _words(tensor)
+        words = max(1, tensor.element_size() // 2) if floating else _words(tensor)
+        few = plain or _is_range(tensor)  # what is inside and around; a start and a step
+        self._numbers += (min(bits.size, 2) if few else bits.size) * words
         return self._numbers <= MOST_NUMBERS
 
     def _is_copy(self, tensor: Any, bits: np.ndarray) -> bool:
@@ -328,5 +331,4 @@ def _words(x: Any) -> int:
 
 
 def _is_range(x: Any) -> bool:
-    values = x.detach().long().numpy().ravel()
-    return values.size < 2 or int(np.ptp(np.diff(values))) == 0
+    return int(np.ptp(np.diff(x.detach().long().numpy().ravel()))) == 0

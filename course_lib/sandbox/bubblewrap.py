@@ -15,7 +15,8 @@ from course_lib.sandbox.allowed import COURSE
 
 # one that does not exist is left out; /proc stays, for the clocks of the children
 _SEEN = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache")
-_APART = ("--die-with-parent", "--unshare-net", "--unshare-ipc", "--unshare-uts")
+# not --die-with-parent: the zygote itself ends when its socket closes, its children first
+_APART = ("--unshare-net", "--unshare-ipc", "--unshare-uts")
 
 
 def wrapped(command: Sequence[str], folder: str) -> list[str]:

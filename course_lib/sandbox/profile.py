@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -26,11 +27,13 @@ _CAP_VERSION = 0x20080522
 
 @dataclass(frozen=True)
 class Limits:
-    """Hard limits of one child: CPU seconds, bytes of new memory, open files."""
+    """Hard limits of one child: CPU seconds, bytes of new memory, open files; of a file that a
+    compiler writes, its bytes."""
 
     cpu_seconds: int = 60
     memory_bytes: int = 1 << 30
     open_files: int = 64
+    file_bytes: int = 64 << 20
 
 
 def confine_computing(limits: Limits, closed: Collection[str] = ()) -> None:
@@ -41,7 +44,7 @@ def confine_computing(limits: Limits, closed: Collection[str] = ()) -> None:
 
 def confine_compiling(limits: Limits, folder: Path, programs: Iterable[Path]) -> None:
     """Confine a compiler: it writes to ``folder`` and runs ``programs``, nothing else."""
-    _limit(limits, file_bytes=64 << 20, processes=None)
+    _limit(limits, file_bytes=limits.file_bytes, processes=None)
     _confine([folder], [*programs, *_loaders()], seccomp.forbid_leaving)
 
 
@@ -91,10 +94,16 @@ def _virtual_bytes(page: int) -> int:
         return int(subprocess.run(asked, capture_output=True, check=True).stdout) * 1024
 
 
+def die_with_parent() -> None:
+    """On Linux: be killed when the process that started this one ends, however it does."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+
+
 def _no_new_privileges() -> None:
     """No new privileges, and none of root's left; die with the zygote; show nobody our memory."""
+    die_with_parent()
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_DEATH_SIGNAL, 9, 0, 0, 0)
     libc.prctl(_DUMPABLE, 0, 0, 0, 0)
     for capability in range(64):
         libc.prctl(_CAP_DROP, capability, 0, 0, 0)

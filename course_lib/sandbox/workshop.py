@@ -121,6 +121,7 @@ class Zygote:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             cwd="/",
+            start_new_session=True,  # no signal to our group: it ends its children when we end
         )
         theirs.close()
         ours.settimeout(120)  # to import everything: the zygote, or on macOS each child

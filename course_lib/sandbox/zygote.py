@@ -137,28 +137,32 @@ def _end(pid: int, alive: set[int]) -> dict[str, Any]:
             os.kill(pid, signal.SIGKILL)
         _, status, usage = os.wait4(pid, 0)
     alive.discard(pid)
-    _sweep(alive)
     return {
         "status": os.waitstatus_to_exitcode(status) if by_itself else None,
-        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "cpu_seconds": usage.ru_utime + usage.ru_stime + _sweep(alive),
         "peak_bytes": usage.ru_maxrss * (1 if _ON_MACOS else 1024),  # it counts bytes, Linux KiB
     }
 
 
-def _sweep(alive: set[int]) -> None:
-    """Kill processes whose parent has died: the kernel has made them children of the zygote."""
-    children = Path(f"/proc/self/task/{os.getpid()}/children")
+def _sweep(alive: set[int]) -> float:
+    """Kill processes whose parent has died: the kernel has made them children of the zygote.
+
+    Return the CPU seconds that they used: an assembler's, say, which was killed with its parent.
+    """
+    children, used = Path(f"/proc/self/task/{os.getpid()}/children"), 0.0
     for _ in range(50):
         try:
             orphans = {int(pid) for pid in children.read_text().split()} - alive
         except OSError:
-            return
+            break
         if not orphans:
-            return
+            break
         for pid in orphans:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         for pid in orphans:
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
+                usage = os.wait4(pid, 0)[2]
+                used += usage.ru_utime + usage.ru_stime
         time.sleep(0.01)
+    return used

@@ -57,6 +57,16 @@ def imported(x, y, n, B: L.constexpr, C: constexpr):
 """
 
 
+SUMMED = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def summed(x, y, B: tl.constexpr):
+    tl.store(y, tl.sum(tl.load(x + tl.arange(0, B)).to(tl.int8), 0, dtype=tl.int8))
+"""
+
+
 @pytest.mark.parametrize(("flag", "expected"), [(True, 101.5), (False, 10.0)])
 def test_a_python_bool_is_a_flag(flag, expected):
     x, y = torch.zeros(5), torch.empty(5)
@@ -93,6 +103,13 @@ def test_operations_may_be_imported_by_name_and_tl_called_otherwise(future):
         assert y.tolist() == [4.0] * 5
         assert ledger.read == {"x": 20}
         assert (module.load, module.power) == own, "what the student imported is theirs again"
+
+
+def test_a_sum_of_small_whole_numbers_wraps_as_on_a_gpu():
+    y = torch.zeros(1, dtype=torch.int32)
+    with KernelLedger():
+        module_from(SUMMED).summed[(1,)](torch.full((16,), 50), y, B=16)
+    assert y.item() == 800 - 3 * 256
 
 
 def test_without_a_ledger_nothing_is_changed():

@@ -17,6 +17,7 @@ BOTH = "(rows[:, None] < n_rows) & (cols[None, :] < n_cols)"
 ZEROS = "tl.zeros((BLOCK_M, BLOCK_N), tl.float32)"
 LOAD = "tl.load(x + offsets, mask=mask)"
 STORE = "tl.store(out + offsets, total, mask=mask)"
+MASK = "mask = offsets < n  # the last block may be short"
 CAST = "q_tile = q_tile.to(k_tile.dtype)"
 SLIPS = {
     "np.exp": (5, "long_logsumexp", [NUMPY, ("tl.exp(m - m", "np.exp(m - m")], "write tl.exp."),
@@ -83,6 +84,14 @@ SLIPS = {
                 "If none is, which of them is a mask to leave out in program (4, 0, 0)?"),
     "mask too long": (5, "vector_add", [("offsets < n ", "offsets < n + 1 ")],
                       "the last address that the mask lets through, and no other, lies outside:"),
+    "abs": (5, "vector_add", [("total, mask=mask", "abs(total), mask=mask")],
+            "Python's `abs` does not work on a tile: write tl.abs(total)."),
+    "flip": (5, "vector_add", [(MASK, f"{MASK}\n    offsets = tl.flip(offsets)")],
+             "tl.flip wants to know the axis: tl.flip(x, 0) of a row of numbers."),
+    "map": (5, "vector_add", [(MASK, f"{MASK}\n    tl.map_elementwise(tl.abs, offsets)")],
+            "`tl.map_elementwise` is not in Triton's interpreter, in which a kernel is checked: "),
+    "bf16 + 1": (5, "vector_add", [(STORE, STORE.replace("total", "total.to(tl.bfloat16) + 1.0"))],
+                 "the interpreter, in which a kernel is checked, cannot compute in bfloat16: "),
     "empty": (8, "choose_tiles", [(">= 2] or left", ">= 2]")], "Next: nothing is left there:"),
 }  # fmt: skip
 
@@ -97,6 +106,17 @@ def test_what_is_next_names_what_stands_in_the_kernel(slip):
     assert says in line, report.text()
     assert line.endswith((".", "?"))
     assert not line.endswith("?.")
+
+
+def test_what_the_interpreter_cannot_compute_is_told_by_name():
+    """Before, bits were multiplied as numbers, and what gave None was an error somewhere later."""
+    square = STORE.replace("total", "total.to(tl.bfloat16) * total.to(tl.bfloat16)")
+    found = words_of(changed(5, "vector_add", (STORE, square)))
+    assert "gets silently wrong (it multiplies the raw bits as integers): compute in float" in found
+    imported = ("import triton\n", "import triton\nfrom triton.language.extra import libdevice\n")
+    tanh = STORE.replace("total", "libdevice.tanh(total)")
+    found = words_of(changed(5, "vector_add", imported, (STORE, tanh)))
+    assert "`libdevice.tanh` is not in Triton's interpreter, in which a kernel is checked" in found
 
 
 def test_a_few_of_the_addresses_are_told():

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
+from sandbox.test_hostile import lives, processes
 
 from course_lib import cli
 from course_lib.classroom import batch, command
@@ -76,3 +83,57 @@ def test_one_assignment_of_several(tmp_path, capsys):
     for other in (command, [*command, "--only", "1.2", "1.1"]):
         assert cli.main(other) == 2
         assert "choose another --out" in capsys.readouterr().err
+
+
+SLEEPS = "import time\n\n\ndef echo(x):\n    time.sleep(600)\n"
+
+
+@pytest.mark.parametrize(
+    ("ends", "sent", "status"),
+    [
+        (os.kill, signal.SIGTERM, 143),
+        (os.kill, signal.SIGHUP, 129),
+        (os.kill, signal.SIGKILL, -9),
+        (os.killpg, signal.SIGTERM, 143),  # as `timeout` does
+        (os.killpg, signal.SIGKILL, -9),
+    ],
+)
+def test_what_ends_the_command_ends_all_that_it_started(tmp_path, ends, sent, status):
+    place, temporary = tmp_path / "class", tmp_path / "tmp"
+    place.mkdir()
+    temporary.mkdir()
+    for name in ("ada", "bob"):
+        (place / f"{name}.py").write_text(SLEEPS)
+    asked = ["grade", str(place), "--out", str(tmp_path / "out"), "--only", "0.1", "--jobs", "2"]
+    command = subprocess.Popen(
+        [sys.executable, "-m", "course_lib.cli", *asked],
+        start_new_session=True,
+        env=os.environ | {"TMPDIR": str(temporary)},
+    )
+    started: list[int] = []
+    try:
+        started = those_that_sleep(command.pid)
+        ends(command.pid, sent)
+        assert command.wait(30) == status
+        end = time.monotonic() + 20
+        while left := [pid for pid in started if lives(pid)]:
+            assert time.monotonic() < end, left
+            time.sleep(0.1)
+        if ends is os.kill and status > 0:
+            assert not list(temporary.glob("course-grade-*"))
+    finally:
+        for pid in (command.pid, *started):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def those_that_sleep(command: int) -> list[int]:
+    """Return what a command has started once that is there for three seconds: it was asked."""
+    seen, since = processes(command), time.monotonic()
+    end = since + 120
+    while len(seen) < 7 or time.monotonic() < since + 3:  # a tracker; twice worker, zygote, child
+        assert time.monotonic() < end, seen
+        time.sleep(0.2)
+        if (now := processes(command)) != seen:
+            seen, since = now, time.monotonic()
+    return seen

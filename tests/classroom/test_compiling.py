@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from functools import partial
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from course_lib.classroom import compiling
 from course_lib.classroom.compiling import Compiler, signature
 from course_lib.classroom.examine import draw_cases, examine, is_unclear
 from course_lib.judging.report import Verdict
+from course_lib.sandbox.limit import Clock
 from course_lib.sandbox.workshop import InfrastructureError
 from course_lib.specs import EXERCISES, find
 
@@ -45,6 +47,40 @@ def test_a_kernel_that_nobody_compiled_in_time_is_for_a_person(workshop, monkeyp
         report = compiler.report(find("7.1"), result.launches)
     assert is_unclear(report)
     assert "not found out within" in report.text()
+
+
+ASSEMBLED_FOR_LONG = """
+@triton.jit
+def kernel(x, n):
+    if n == -12345:
+        z = tl.load(x + tl.arange(0, 16384))
+        for _ in tl.static_range(20):
+            z = z * z + tl.exp(z)
+        tl.store(x + tl.arange(0, 16384), z)
+"""
+
+
+def test_the_assembler_is_a_process_of_its_own_and_on_the_same_clock(workshop, monkeypatch):
+    """Also once it was killed: a second kernel has what the first one left, nothing here."""
+    launch = {"source": ASSEMBLED_FOR_LONG, "name": "kernel", "grid": [1], "options": {}}
+    launch["args"] = {"x": torch.zeros(64), "n": 63}
+    monkeypatch.setattr(compiling, "SECONDS", 2.0)
+    monkeypatch.setattr(compiling, "Clock", partial(Clock, wall=100.0))
+    with Compiler(workshop) as compiler:
+        assert is_unclear(compiler.report(find("5.2"), [launch]))
+        assert compiler._children[-1].usage["cpu_seconds"] >= 2.0
+        assert is_unclear(compiler.report(find("5.2"), [launch | {"source": compiling._CERTAIN}]))
+
+
+def test_what_is_compiled_to_too_much_is_told_in_a_sentence(workshop, monkeypatch):
+    """A loop that is unrolled a million times is 64 MiB of text; here that is 4 KiB."""
+    launches = examined_compiled(workshop, "5.2", code(5)).launches
+    monkeypatch.setattr(workshop, "compiler", partial(workshop.compiler, file_bytes=4096))
+    with Compiler(workshop) as compiler:
+        report = compiler.report(find("5.2"), launches)
+    assert report.verdict is Verdict.NOT_ON_A_GPU
+    assert "too large to be written: unroll fewer turns" in report.text()
+    assert "OSError" not in report.text()
 
 
 def test_one_kernel_is_compiled_once_for_all_its_launches(workshop, monkeypatch):

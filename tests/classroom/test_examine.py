@@ -386,6 +386,23 @@ def test_hidden_answers_are_strangers(name):
     assert origins.stranger({"x": (1, (carriers()[name], 2))}) == "x[1][0]"
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda i: torch.tensor([2**40 + i]),
+        lambda i: torch.arange(2**40 + i, 2**40 + i + 5),
+        lambda i: torch.arange(0, 2**42, 2**40 + i),
+        lambda i: torch.full((3, 4), i / 7),
+        lambda i: torch.nn.functional.pad(torch.full((3,), 2**40 + i), (1, 1)),
+    ],
+)
+def test_a_constant_and_a_range_hold_numbers_too(made):
+    """Many tensors of one number each are as good as a table."""
+    origins = Provenance([drawn(64)])
+    assert origins.stranger({"x": tuple(made(i) for i in range(40))}) is None
+    assert origins.stranger({"x": tuple(made(i) for i in range(600))})
+
+
 def launch(source="", **args):
     return {"source": source, "name": "kernel", "grid": [1], "args": args, "options": {}}
 

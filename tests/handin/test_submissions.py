@@ -98,6 +98,20 @@ def test_a_zip_of_the_class_reads_like_the_folder(tmp_path):
         assert len(found["ada"].files) == 2
 
 
+@pytest.mark.parametrize("below", ["", "class"])
+def test_the_folder_of_the_records_is_no_student(tmp_path, below):
+    """It may lie among what is handed in, and be named by another path."""
+    place = tmp_path / "class"
+    (place / below / "ada").mkdir(parents=True)
+    (place / below / "ada" / "hw.py").write_bytes(ECHO)
+    out = place / "ada" / ".." / "grades" if not below else place / below / "grades"
+    before = list(submissions(place, out))
+    out.resolve().mkdir()
+    (out / "export.py").write_bytes(WRONG)
+    assert list(submissions(place, out)) == before
+    assert [s.student for s in before] == ["ada"]
+
+
 def test_a_students_folders_are_not_taken_for_the_class(tmp_path):
     """A folder "alice" within mallory's is mallory's, also where nobody else handed in."""
     late = tmp_path / "late"
@@ -340,6 +354,13 @@ def test_nobody_takes_a_name_by_hiding_a_character(tmp_path):
     assert "bob" in found["\x01bob"].note
     assert "bob" in found["bob"].note
     assert (found["carol"].student, found["carol"].note) == ("carol", "")
+
+
+@pytest.mark.parametrize("letter", "\u034f\ufe0f\u3164\uffa0\u115f\u17b4\u180b\u2800\U000e0100")
+def test_nobody_takes_a_name_by_a_letter_that_is_not_seen(tmp_path, letter):
+    found = hand_in(tmp_path, "ada", f"a{letter}da", "eve")
+    assert {found["ada"].student, found[f"a{letter}da"].student} == {"ada [1]", "ada [2]"}
+    assert "whose is this one?" in found[f"a{letter}da"].note
 
 
 def test_nobody_takes_a_name_by_its_capitals_or_the_width_of_its_letters(tmp_path):

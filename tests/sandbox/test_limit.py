@@ -50,6 +50,24 @@ def test_the_time_of_another_process_is_known_while_it_runs_and_when_it_has_ende
     assert cpu_seconds(child.pid) == 0.0
 
 
+FAMILY = r"""
+import subprocess, sys
+compute = "import time\nwhile time.process_time() < {}: pass\n"
+subprocess.run([sys.executable, "-c", compute.format(0.3)])
+subprocess.run([sys.executable, "-c", compute.format(0.4) + "print(flush=True); input()"])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process started")
+def test_what_a_process_started_counts_while_it_runs_and_when_it_has_ended():
+    """An assembler is a process of its own: 0.3 seconds of one that ended, 0.4 of one that runs."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", FAMILY], **pipes) as child:
+        child.stdout.readline()
+        own = time.clock_gettime(~child.pid << 3 | 2)
+        assert 0.65 <= cpu_seconds(child.pid) - own < 4
+
+
 @pytest.mark.parametrize("in_a_thread", [False, True])
 def test_who_computes_too_long_is_stopped_and_who_waits_for_the_machine_is_not(in_a_thread):
     seen = []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,8 +17,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sandbox.test_hostile import lives, processes
 
-from course_lib.sandbox import allowed, folder, kernel_source, syscalls
+from course_lib.sandbox import allowed, bubblewrap, folder, kernel_source, syscalls
 from course_lib.sandbox import workshop as workshop_module
 from course_lib.sandbox.workshop import InfrastructureError, Workshop, probe
 
@@ -284,6 +287,58 @@ def test_a_killed_workers_folder_goes_with_the_next_zygote(tmp_path, monkeypatch
     assert left.exists()
     with Workshop() as fresh, fresh.without_torch():
         assert not left.exists()
+
+
+HOLDS_AN_ASSEMBLER = """
+import sys, time
+import torch
+from course_lib.sandbox.workshop import Workshop
+source = '''@triton.jit
+def kernel(x, n):
+    if n == -12345:
+        z = tl.load(x + tl.arange(0, 32768))
+        for _ in tl.static_range(60):
+            z = z * z + tl.exp(z)
+        tl.store(x + tl.arange(0, 32768), z)
+'''
+launch = {"source": source, "name": "kernel", "grid": [1], "options": {}, "arch": 80}
+launch["args"] = {"x": torch.zeros(64), "n": 63}
+with Workshop(outer="outer" in sys.argv) as workshop:
+    with workshop.compiler(cpu_seconds=300, memory_bytes=8 << 30) as child:
+        child.ask(launch, time.monotonic() + 300)
+"""
+
+
+@pytest.mark.parametrize("outer", ["", "outer"])
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
+def test_an_assembler_ends_with_those_who_wait_for_it(outer, sent):
+    """All of a group are sent a signal, as by `timeout`; the assembler is in another group."""
+    if outer and (why := bubblewrap.problem()):
+        pytest.skip(why)
+    worker = subprocess.Popen(
+        [sys.executable, "-c", HOLDS_AN_ASSEMBLER, outer], start_new_session=True
+    )
+    end = time.monotonic() + 120
+    while not (found := [p for p in processes(worker.pid) if "ptxas" in program_of(p)]):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    below_it = processes(worker.pid)
+    os.killpg(worker.pid, sent)
+    assert worker.wait(10) == -sent
+    end = time.monotonic() + 10
+    try:
+        while any(map(lives, below_it)):
+            assert time.monotonic() < end, found
+            time.sleep(0.05)
+    finally:
+        for pid in filter(lives, below_it):
+            os.kill(pid, signal.SIGKILL)
+
+
+def program_of(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text()
+    return ""
 
 
 def test_numbers_of_system_calls_agree_between_the_lists():
