@@ -386,7 +386,8 @@ class KernelLedger(Ledger):
         if view is not None:
             name, where = view.name, f"outside the tensor ({view.where(outside)})"
             where += told_places(view, outside)
-            look = where_to_look(view, outside, access, program)
+            others = [one for one in self._views if one is not view]
+            look = where_to_look(view, outside, access, program, others)
         message = (
             f"{kind} {'from' if kind == 'load' else 'to'} "
             f"{f'`{name}`' if name else 'memory'} by program {program}: {outside.size} "

@@ -5,6 +5,7 @@ Told apart by what was measured: the addresses, the mask, and the tensor's own s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -103,8 +104,17 @@ def _where_it_falls_out(view: View, address: int) -> str:
     return f", and its elements are {begins}, ..."
 
 
-def where_to_look(view: View, outside: np.ndarray, access: Access, program: tuple[int, ...]) -> str:
-    """Return one sentence (no full stop) on what to look at, "" if the numbers do not tell."""
+def where_to_look(
+    view: View,
+    outside: np.ndarray,
+    access: Access,
+    program: tuple[int, ...],
+    others: Sequence[View] = (),
+) -> str:
+    """Return one sentence (no full stop) on what to look at, "" if the numbers do not tell.
+
+    ``others``: the other tensors of the launch.
+    """
     name, item = f"`{view.name}`", view.itemsize
     strides = {stride: size for stride, size, _ in view.axes}
     elements = prod(size for _, size, _ in view.axes)
@@ -126,6 +136,8 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
     if says := (
         _one_axis_only(view, access) or _one_line_more(outside, access) or _either_axis(access)
     ):
+        return says
+    if says := _strides_of_another(view, steps, others):
         return says
     strange = [step // item for step, _ in steps if step not in strides]
     if strange and len(view.axes) == view.ndim:  # an axis of length 1 has a stride as well
@@ -164,6 +176,26 @@ def where_to_look(view: View, outside: np.ndarray, access: Access, program: tupl
         f"is one of these addresses worked out wrongly? If none is, which of them is {mask} to "
         f"leave out in program {program}?"
     )
+
+
+def _strides_of_another(view: View, steps: list[tuple[int, int]], others: Sequence[View]) -> str:
+    """Return what is wrong if a tile moves as only another tensor lies in memory, else ""."""
+    moves = {step // view.itemsize for step, _ in steps}
+    own = _own_strides(view)
+    theirs = [one for one in others if moves <= _own_strides(one)]
+    if len(steps) != 2 or len(moves) != 2 or moves & own or not theirs:
+        return ""
+    told, has = (", ".join(map(str, sorted(x, reverse=True))) for x in (moves, own))
+    word = "strides" if len(own) > 1 else "stride"
+    return (
+        f"from lane to lane these addresses move by {told}, as those of `{theirs[0].name}` do, and "
+        f"`{view.name}` has the {word} {has}: each tensor has strides of its own, and one that is "
+        "made like another may lie otherwise in memory"
+    )
+
+
+def _own_strides(view: View) -> set[int]:
+    return {stride // view.itemsize for stride, _, _ in view.axes}
 
 
 def _or_lanes_apart(steps: list[tuple[int, int]], strides: list[int]) -> str:

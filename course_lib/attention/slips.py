@@ -140,6 +140,7 @@ class Slip:
     half: bool = False  # O is rounded to half precision in every tile
     half_l: bool = False  # and l
     fill: float = -np.inf  # the score of a hidden key
+    fill_added: bool = False  # ... is what is added to it
     fills_hidden: bool = True  # ... of the causal mask's as well, not of places past the end alone
     past_end: int = 0  # how many places past the end have score 0, or `fill` (the others: -inf)
     weightless: bool = False  # ... but no weight: they were masked after the maximum
@@ -147,6 +148,11 @@ class Slip:
     l_guarded: bool | None = None  # care for l = 0 after the loop; None: as in the loop
     lse: Callable[[Array, Array], Array] = _natural
     stale: str = ""  # "m" or "l" in lse, or "l" under "o", is that of before the last tile
+
+    def hide(self, s: Array, hidden: Array) -> None:
+        """Give the scores (n_q, n_k) that are hidden the number that they have here."""
+        fill = self.fill if self.fills_hidden else -np.inf
+        s[hidden] = s[hidden] + fill if self.fill_added else fill
 
 
 class State(NamedTuple):
@@ -272,14 +278,20 @@ SLIPS: dict[str, Slip] = {
     "one_zero_past_end": Slip(past_end=1),
     "mask_after_max": Slip(past_end=ALL_PAST_END, weightless=True),
     **{
-        f"fill_{where}{name}": Slip(fill=-fill, past_end=past_end, guards=(True,))
-        for where, past_end in (("", 0), ("past_end_", ALL_PAST_END))
-        for name, fill in FILLS
+        f"fill_{where}{name}{base}": replace(how, fill=-fill * unit, guards=(True,))
+        for where, how in (
+            ("", Slip()),
+            ("past_end_", Slip(past_end=ALL_PAST_END)),
+            ("only_past_end_", Slip(past_end=ALL_PAST_END, fills_hidden=False)),
+        )
+        for base, unit, fills in (("", 1.0, FILLS), ("_base_2", LN_2, LOW_NUMBERS))
+        for name, fill in fills
     },
     **{
-        f"fill_only_past_end_{name}": Slip(
-            fill=-fill, past_end=ALL_PAST_END, fills_hidden=False, guards=(True,)
+        f"fill_added_{where}{name}": Slip(
+            fill=-fill, fill_added=True, past_end=past_end, guards=(True,)
         )
+        for where, past_end in (("", 0), ("past_end_", ALL_PAST_END))
         for name, fill in FILLS
     },
     **{

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -203,6 +204,7 @@ def confirmed(
     begun, most = len(tried), _MOSTLY
     best: Named | None = None
     alike = list[Explanation]()  # that explain as much, so far: many do of answers that are NaN
+    earlier = list[Explanation]()
     for one in likely:
         if not all(map(one.explains, tried[:begun])):
             continue
@@ -227,7 +229,8 @@ def confirmed(
             continue
         if enough and told:
             as_much = (m for m in alike if all(map(m.explains, tried)))
-            named = next(as_much, one).named([tried[first], *where])
+            one = _told_apart(exercise, next(as_much, one), chain(earlier, likely), tried, run)
+            named = one.named([tried[first], *where])
             return Named(named or mistake, certain=True)  # the one that is named first
         parts = [one.share(seen) >= _A_PART for seen in [tried[first], *where]]
         share = sum(parts) / len(parts) if len(where) >= one.least else 0.0
@@ -235,17 +238,60 @@ def confirmed(
             best, most = Named(mistake, certain=False), share
         if enough or share == most:
             alike.append(one)
+        earlier.append(one)
     return best
 
 
+def _told_apart(
+    exercise: Exercise,
+    one: Explanation,
+    rivals: Iterator[Explanation],
+    tried: list[Seen],
+    run: Run,
+) -> Explanation:
+    """Return ``one``, or another that explains more: where they part ways, ask.
+
+    What was seen may be what several known mistakes make. A case of which one makes this and the
+    other that tells them apart, if there is any.
+    """
+    drawn: list[Seen] = []
+    for rival in rivals if isinstance(one, Known) else ():
+        assert isinstance(one, Known)
+        if not isinstance(rival, Known) or rival.mistake.name == one.mistake.name:
+            continue
+        if _explained(rival, tried) < _explained(one, tried):
+            continue
+        drawn = drawn or [*_drawn(exercise, tried)]
+        for other in drawn:
+            mine, theirs = (other.made_by(known.mistake).answer for known in (one, rival))
+            if not _fits(mine, other.answer) or not _fits(theirs, other.answer):
+                continue
+            if same(mine, theirs) or (result := run(other.case)) is None:
+                continue
+            tried.append(other.answered(result))
+            break
+        if _explained(rival, tried) > _explained(one, tried):
+            one = rival
+    return one
+
+
+def _explained(one: Known, tried: Sequence[Seen]) -> int:
+    return sum(map(one.explains, tried))
+
+
 def _others(exercise: Exercise, one: Explanation, tried: list[Seen]) -> Iterator[Seen]:
-    """Yield cases, drawn anew, in which it may show: those of another kind come first."""
+    """Yield cases, drawn anew, in which it may show."""
+    return filter(one.may_show, _drawn(exercise, tried))
+
+
+def _drawn(exercise: Exercise, tried: list[Seen]) -> Iterator[Seen]:
+    """Yield cases that are drawn anew: those of another kind than failed come first."""
     names = {seen.case.name for seen in tried if not seen.passed}
     fine = any(seen.fine for seen in tried)
     drawn = exercise.cases(np.random.default_rng(len(tried)))
     for case in sorted(drawn, key=lambda case: case.name in names):
         other = Seen.of(exercise, case, fine=fine)
-        if numbers_in(other.answer) <= MOST_NUMBERS and one.may_show(other):
+        if numbers_in(other.answer) <= MOST_NUMBERS:
             yield other
 
 

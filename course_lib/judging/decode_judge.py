@@ -28,6 +28,7 @@ from course_lib.judging.kernel_judge import (
     was_launched,
 )
 from course_lib.judging.least import Least, counted
+from course_lib.judging.mask_mistakes import NOT_HIDDEN
 from course_lib.judging.misconceptions import attention_mistakes, streaming_slips
 from course_lib.judging.spec import REMAINDER, STORED, Case, Mistake, Observed
 from course_lib.judging.tolerance import allowed_error, as_float64, output_rounding
@@ -300,7 +301,6 @@ OF_PACKING = (
 )
 
 _NOT_HERE = {"the loop ends at n_q", "one length for Q and K"}
-_HIDDEN = "a hidden score is not -inf"  # past the end of the cache
 _LOOPS = {one.name for one in streaming_slips()} | {"the last tile is dropped"}
 
 
@@ -320,13 +320,15 @@ def _with_idle_rows(attend: Callable[..., Any]) -> Callable[..., Any]:
 
 def _of_the_loop() -> tuple[Mistake, ...]:
     """Return the shared mistakes of the recurrence."""
-    names = frozenset((_LOOPS | {"start is added twice", _HIDDEN}) - _NOT_HERE)
+    names = frozenset((_LOOPS | {"start is added twice", NOT_HIDDEN}) - _NOT_HERE)
     made = attention_mistakes(with_lse=True, dtype=np.float32, without_masks=names)
     parts = [(one, Parts(_with_idle_rows(one.model))) for one in made]
     for one, of_some in list(parts):
-        start = one.model.slip.loop.start  # type: ignore[attr-defined]
-        if np.isfinite(start):  # which is the lse of a part without a key, too
-            parts.append((one, replace(of_some, empty=(0.0, start))))
+        loop = one.model.slip.loop  # type: ignore[attr-defined]
+        if np.isfinite(loop.start):  # which is the lse of a part without a key, too
+            parts.append((one, replace(of_some, empty=(0.0, loop.start))))
+        if loop.one_max:  # of idle rows that repeat a head of the group
+            parts.append((one, Parts(one.model)))
     return tuple(Mistake(one.name, one.says, part) for one, part in parts)
 
 

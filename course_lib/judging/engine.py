@@ -31,7 +31,14 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host, Ran
 from course_lib.judging.kernel_judge import no_race
 from course_lib.judging.load_map import LoadMap, load_map
-from course_lib.judging.outcomes import failed, incorrect, passed, rounded_on_a_gpu, stopped
+from course_lib.judging.outcomes import (
+    OUT_OF_BOUNDS,
+    failed,
+    incorrect,
+    passed,
+    rounded_on_a_gpu,
+    stopped,
+)
 from course_lib.judging.provenance import BY_THE_KERNEL
 from course_lib.judging.recognise import recognise
 from course_lib.judging.replay import OF_FORGED_DATA
@@ -143,7 +150,10 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
         if ran.found:
             report = incorrect(exercise, case, ran.found)
         else:
-            report = failed(exercise, case, ran.failure or Failure(("Error",), ""))
+            failure = ran.failure or Failure(("Error",), "")
+            asks = before is not None and failure.kinds[0] == OUT_OF_BOUNDS and not ran.fatal
+            named = _named_elsewhere(exercise, host) if asks else None
+            report = failed(exercise, case, failure, named)
         return Judged(case, report, None, ran.fatal)
     finding, observed, expected = exercise.judged(case, ran.given, observed)
     answer = exercise.answer(expected)
@@ -181,6 +191,31 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
             small = _smallest(exercise, host, case, finding)
     report = incorrect(exercise, case, finding, named, small, note, loads)
     return Judged(case, report, observed, numbers_right=right)
+
+
+def _named_elsewhere(exercise: Exercise, host: Host) -> Named | None:
+    """Return the known mistake in the first case that is wrong and stays inside its tensors.
+
+    What leads out of a tensor in one case often reads other numbers of it in the next.
+    """
+    passed = list[Seen]()
+    for case in exercise.cases(np.random.default_rng(1)):
+        ran = host.run(replace(case, counted=False, compiled=False))
+        if ran.fatal:
+            return None
+        if ran.observed is None or case.refused:
+            continue
+        finding, observed, expected = exercise.judged(case, ran.given, ran.observed)
+        answer = exercise.answer(expected)
+        if finding is None or finding.numbers_right:
+            passed.append(Seen(exercise, case, answer))
+        elif finding.property not in (STORED, UNDEFINED, UNCHANGED, BY_THE_KERNEL):
+            theirs = copy_inputs(exercise.compared(case, observed.result))
+            failed_now = Seen(exercise, case, answer, theirs, passed=False)
+            with contextlib.suppress(*OF_FORGED_DATA):
+                named = recognise(exercise, [*passed, failed_now], partial(_result, exercise, host))
+                return named if named and named.certain else None
+    return None
 
 
 def _loads(exercise: Exercise, case: Case, observed: Observed) -> LoadMap | None:

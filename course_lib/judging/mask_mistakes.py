@@ -38,6 +38,7 @@ def _in_whole_tiles(t: np.ndarray, b_q: int, b_k: int, n_q: int, n_k: int) -> np
     return np.where(end < n_k + b_q, np.minimum(end, n_k) // b_k * b_k, n_k)
 
 
+NOT_HIDDEN = "a hidden score is not -inf"
 MASKS = (
     known(
         "the causal mask comes after the maximum",
@@ -189,7 +190,7 @@ MASKS = (
         Misreading(always=True, align="start"),
     ),
     known(
-        "a hidden score is not -inf",
+        NOT_HIDDEN,
         "hidden keys get a number, 0 or a negative one. Where a row sees no key at all, all keys "
         "are hidden alike, and the row becomes an average of V; where all real scores lie below "
         "that number, only hidden keys count.",

@@ -74,6 +74,7 @@ STARTS_LOW_SLIPS = tuple(f"start_{name}" for name, _ in LOW_NUMBERS)
 OTHER_STRIDES = "the strides of another tensor"
 ALL_NAN = "-inf makes NaN of everything"
 ZERO_AT_LEAST = "a very negative maximum is replaced"
+PAST_LOST = "the past is thrown away"
 ONLY_RISES = "only a tile with a new maximum counts"
 LATE = "K or V comes one tile late"
 BASES = "base 2 and base e are mixed"
@@ -190,7 +191,7 @@ _KNOWN = (
         "divide_each_and_last",
     ),
     known(
-        "the past is thrown away",
+        PAST_LOST,
         "l or acc (or both) hold the last tile only. Either they are set anew in each tile, not "
         "added to, or m stays at -inf, so that alpha is 0.",
         "forget_o",
@@ -469,6 +470,10 @@ _KNOWN = (
             Misreading(strides=with_strides_of(whose, *readers))
             for whose, readers in (("q", "kv"), ("q", "k"), ("q", "v"), ("k", "q"), ("k", "v"))
         ),
+        *(
+            Misreading(strides=with_strides_of(whose, *readers, batches=True))
+            for whose, readers in (("q", "kv"), ("q", "k"), ("q", "v"), ("k", "v"))
+        ),
     ),
     known(
         "the batch stride is taken for that of all heads",
@@ -617,7 +622,7 @@ def streaming_slips() -> Iterator[Known]:
 _OF_TILES = (
     "O is not rescaled", "l is not rescaled", "nothing is rescaled", "alpha is inverted",
     "each tile uses its own maximum", "m is never updated", "divided in every tile",
-    "the past is thrown away", "each tile is normalised on its own",
+    PAST_LOST, "each tile is normalised on its own",
     "the new tile is rescaled as well", "rescaled twice", "no maximum is subtracted", BASES,
     NOT_THE_MAXIMUM, BOUNDED, LEFT_OUT, STARTS_LOW, ALL_NAN, ONLY_RISES, SMALL_RISE, MOST_BELOW,
     STALE,

@@ -116,7 +116,7 @@ class Misreading:
             loop = self.with_scale(loop, scale) if self.with_scale else loop
             late = hidden if self.late and hidden.any() else None
             if late is None:
-                s[hidden] = loop.fill if loop.fills_hidden else -np.inf
+                loop.hide(s, hidden)
             if self.columns:
                 o[head], lse[head] = _down_the_columns(s, v[head])
                 continue
@@ -393,13 +393,20 @@ def read_at(names: str, head_rows: str = "n_k", row: str = "d") -> Callable[...,
     return read
 
 
-def with_strides_of(whose: str, *readers: str) -> Callable[..., Any]:
-    """Return q, k, v of which ``readers`` are read at the strides of another tensor."""
+def with_strides_of(whose: str, *readers: str, batches: bool = False) -> Callable[..., Any]:
+    """Return q, k, v of which ``readers`` are read at the strides of another tensor.
+
+    ``batches``: at its stride from batch to batch alone. Past the end of the memory: RuntimeError.
+    """
 
     def read(**tensors: Any) -> dict[str, Any]:
-        strides = tensors[whose].stride()
+        theirs = tensors[whose].stride()
+
+        def strides(x: Any) -> tuple[int, ...]:
+            return (theirs[0], *x.stride()[1:]) if batches else theirs
+
         return {
-            n: x.as_strided(x.shape, strides) if n in readers else x for n, x in tensors.items()
+            n: x.as_strided(x.shape, strides(x)) if n in readers else x for n, x in tensors.items()
         }
 
     return read

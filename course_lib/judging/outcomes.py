@@ -20,6 +20,7 @@ from course_lib.judging.spec import Case, Exercise
 from course_lib.sandbox.calling import SIGNATURE
 
 NOT_ATTEMPTED = "not attempted"
+OUT_OF_BOUNDS = "OutOfBounds"  # the exception of an address outside of its tensor
 ROUNDED = "multiplies float32 as float32"  # the property of a tl.dot that a GPU does in TF32
 _LONGEST = 600  # characters of a message
 # "1 queries", but not "2 x 1 heads", "0.1 seconds" or "1 pass"
@@ -92,8 +93,8 @@ def _one(found: re.Match[str]) -> str:
     return f"1 {word[:-3] + 'y' if word.endswith('ies') else word[:-1]}"
 
 
-def failed(exercise: Exercise, case: Case, failure: Failure) -> Report:
-    """Return the report on a case that ended in an exception."""
+def failed(exercise: Exercise, case: Case, failure: Failure, named: Named | None = None) -> Report:
+    """Return the report on a case that ended in an exception, of a known mistake or not."""
     kinds, text = failure.kinds, failure.text
     if NOT_ATTEMPTED in text and {"NotImplementedError", "AssertionError"} & set(kinds):
         blank = [f"Write the marked lines of {exercise.function}, then run this cell again."]
@@ -106,12 +107,13 @@ def failed(exercise: Exercise, case: Case, failure: Failure) -> Report:
     if kinds[0] == SIGNATURE:
         called = f"{exercise.function} is called as {exercise.function}{exercise.signature}"
         return error(exercise, SIGNATURE, f"{called}; yours cannot be: {text}.")
-    if kinds[0] == "OutOfBounds":
+    if kinds[0] == OUT_OF_BOUNDS:
         says = text.partition(": ")[2] or text
         return incorrect(
             exercise,
             case,
             Finding("stays inside its tensors", says, look=stopped(failure.look)),
+            named,
         )
     if kinds[0] == "TookTooLong":
         return incorrect(exercise, case, endless(exercise.seconds * case.calls))

@@ -16,7 +16,7 @@
 # | 10★ | a tree of drafts | 20 |
 #
 # From 10.2 on the check counts bytes. Where the cache is read: each of its bytes once, however many
-# heads share it.
+# heads share it. In PyTorch a quarter more is allowed, and what is read of `q` is not counted.
 #
 # Stuck? `hint(attention_intensity)` gives a hint, three at most for each exercise. `course catch-up
 # 10.5`, in a terminal, fills in 10.4 for you, so that nobody stops here.
@@ -514,7 +514,8 @@ check(ragged_decode)
 # i sees the whole cache, its ancestors and itself: 3 sees 0, 1, 3, and not 2. What it gets is what it
 # would get if it and its ancestors were all there is.
 #
-# The check counts: K and V are read once for all drafts.
+# The check counts: K and V are read once for all drafts, at once or tile by tile. (At most 1.25
+# times the bytes that they hold; `q` may be read for every tile.)
 
 
 # %% ex-10-star

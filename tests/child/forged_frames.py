@@ -26,7 +26,16 @@ MESSAGES = [
     {"result": (_numbers, _tensor.T, np.float64(2.5)), "ledger": None, "tampering": None},
     {"launch": _LAUNCH},
     {"error": {"kinds": ["ValueError"], "text": "text", "lines": ["line"]}},
-    {"ledger": {"kind": "eager", "read": {"q": 3}, "peak": 1 << 40, "crossings": [], "unseen": []}},
+    {
+        "ledger": {
+            "kind": "eager",
+            "read": {"q": 3},
+            "peak": 1 << 40,
+            "crossings": [],
+            "unseen": [],
+            "of_given": [],
+        }
+    },
     {b"k": [None, True, -3, 1e300, "text", b"bytes", {2: (3, [4])}]},
     [_tensor[:0], _tensor[1, 2], _tensor.half(), torch.float16, _numbers > 3, object(), print],
 ]

@@ -52,7 +52,7 @@ def test_the_books_of_a_desk_arrive():
 
 
 HONEST = {"read": {"q": 1}, "written": {}, "flops": 0}
-EAGER = HONEST | {"kind": "eager", "crossings": [], "peak": 0, "unseen": []}
+EAGER = HONEST | {"kind": "eager", "crossings": [], "peak": 0, "unseen": [], "of_given": []}
 FLAT = HONEST | {"kind": "flat", "itemsize": 4, "arrays": {}, "loads": 0, "largest": {}}
 DESK = {"kind": "desk", "places": {}, "peak": None, "stale": False}
 PLACE = {"times": np.ones(3), "visits": 1, "tallest": 3}

@@ -56,7 +56,8 @@ _FILL = (
     *_EMPTY_LSE, "lse of a row without keys is 0",  # where that is what is filled
     "a hidden score is not -inf", "masked means a large negative score", "masked means score zero",
     "keys past the end count as score 0", "masked keys count as score 0",
-    "places past the ends are not 0", "boundary tiles are not masked",  # 0.0 is added
+    "places past the ends are not 0",
+    "boundary tiles are not masked", "the mask is missing",  # 0.0 is added
     "places past the last split count",
     "a hidden score is a large negative number", "a hidden score is 0",  # 5.5
     "a hidden number is a large negative number", "a hidden number is 0",  # 6.5

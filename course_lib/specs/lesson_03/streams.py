@@ -18,6 +18,7 @@ from course_lib.judging.cases import FALL, FAR_BELOW, FARTHEST, FARTHEST_NAME, M
 from course_lib.judging.desk import Once, on_a_desk, taken_once
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import Judge, tells_what_is_cut_off, within
+from course_lib.judging.mask_mistakes import NOT_HIDDEN
 from course_lib.judging.misconceptions import (
     ALPHA_IS_1,
     BASES,
@@ -473,10 +474,10 @@ _AVERAGE_MISTAKES = Mistake.table(
     ("masked keys count as score 0",
      "a score of -inf has weight 0, and exp(0) is 1: leave -inf as it is.",
      partial(_filled, fill=0.0)),
-    ("a masked score is not -inf",
+    (NOT_HIDDEN,
      "a masked key gets a number in place of -inf. Real scores may lie below every such number: "
      "leave -inf as it is.",
-     *(partial(_filled, fill=fill) for fill in (-100.0, -1000.0, -1e4, -1e5, -1e6, -1e9))),
+     *(partial(_filled, fill=-low) for low in _TOLD_APART)),
     ("m stays 0 after a pile without keys",
      "as long as no key was seen, subtract 0 in place of m_new, but keep m = -inf: where all "
      "scores are very negative, a maximum of 0 leaves no weight.",

@@ -228,7 +228,7 @@ def _window_walk(
             first = max(0, at[begin] - window + 1) // block_k * block_k
             keys = np.arange(n_k)[first : min(n_k, -(-end(at[-1], block_k) // block_k) * block_k)]
             s = q[head, rows] @ k[head, keys].T * slip.factor / d ** (slip.power / 2)
-            s[hidden[np.ix_(rows, keys)]] = slip.loop.fill
+            slip.loop.hide(s, hidden[np.ix_(rows, keys)])
             out[head, rows] = stream(loop, s, v[head, keys], block_k, guarded=guarded)[0]
         return out
 

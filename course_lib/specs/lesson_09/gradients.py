@@ -23,13 +23,13 @@ from course_lib.specs.lesson_09.weights import (
     KEYS_OUTSIDE,
     OF_MASKS,
     OF_TILES,
+    PAST_END,
     QUERIES_OUTSIDE,
     Named,
     Weights,
     along_keys,
     as_inputs,
     at_keys_tile,
-    of_zeros_past_the_end,
     right,
     unmasked,
 )
@@ -251,18 +251,12 @@ def mistakes_there_and_back(model: Callable[..., Callable[..., Any]]) -> tuple[M
     both = mistakes_of(model, *ways, *OF_ONE_SCALE, SCALED_V, FOR_Q, FOR_K, FOR_V)
     keys = mistakes_of(partial(model, only=OF_KEYS), *ways, loops=KEYS_OUTSIDE)
     queries = mistakes_of(partial(model, only=OF_QUERIES), *ways, loops=QUERIES_OUTSIDE)
-    return (past_the_end(partial(model, only=OF_QUERIES)), *both, *keys, *queries)
+    return (*past_the_end(partial(model, only=OF_QUERIES)), *both, *keys, *queries)
 
 
-def past_the_end(model: Callable[..., Callable[..., Any]]) -> Mistake:
-    """Return the mistake of the keys past the end, for dQ; before those that make NaN as well."""
-    return Mistake(
-        "keys past the end count as score 0",
-        "the last tile of keys is short, and where lse is far below 0, exp(0 - lse) is infinite, "
-        "or is where it is rounded: times K's zeros that is NaN, and it is added to dQ. Set these "
-        "scores to -inf, or p to 0.",
-        model(Slip(weights=of_zeros_past_the_end)),
-    )
+def past_the_end(model: Callable[..., Callable[..., Any]]) -> tuple[Mistake, ...]:
+    """Return the mistakes of the keys past the end, for dQ; before those that make NaN as well."""
+    return tuple(Mistake(name, says, model(Slip(weights=w))) for name, says, w in PAST_END)
 
 
 def exchanged(answer: Callable[..., Any], one: str, other: str) -> Callable[..., Any]:

@@ -236,7 +236,7 @@ DQ = Exercise.of(
     ),
     kind="kernel",
     mistakes=(
-        past_the_end(partial(_of_kernel, which=slice(1))),
+        *past_the_end(partial(_of_kernel, which=slice(1))),
         *mistakes_of(
             partial(_of_kernel, which=slice(1)),
             *OF_DS,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.attention.slips import LN_2
+from course_lib.judging.mask_mistakes import NOT_HIDDEN
 from course_lib.judging.misconceptions import SAYS
 from course_lib.judging.spec import table
 from course_lib.judging.tolerance import as_float64, in_float32
@@ -76,14 +77,19 @@ def _up_to_key(end: Callable[[Where], Any]) -> Weights:
     return _only(lambda at: not at.causal or at.first_key < end(at))
 
 
-def of_zeros_past_the_end(s: Any, lse: Any, where: Where) -> np.ndarray:
-    """Return weights, NaN where a short tile's missing keys score 0 and exp(0 - lse) overflows.
+def past_end_as(s: Any, lse: Any, where: Where, *, by: float, weights: Weights = right) -> Any:
+    """Return weights, NaN where a short tile's missing keys score ``by`` and exp(by - lse) is inf.
 
-    That is what infinity times their zeros adds to a row's sums.
+    That is what infinity times their zeros adds to a row's sums. ``weights``: of all other keys;
+    by default they come after a mask that hides these places from a causal call.
     """
-    is_low = -lse > np.log(np.finfo(np.float32).max)
-    is_short = len(where.key) % where.block_k > 0 and not where.causal
-    return np.where(is_low & is_short, np.nan, right(s, lse, where))
+    is_low = by - lse > np.log(np.finfo(np.float32).max)
+    is_short = len(where.key) % where.block_k > 0
+    meets = ~np.asarray(where.causal)
+    if weights is not right:  # rows whose loop comes to the last tile
+        last_row = where.first_row + where.block_q - 1 + where.shift
+        meets = meets | (last_row >= where.key_tile(len(where.key)))
+    return np.where(is_low & is_short & meets, np.nan, weights(s, lse, where))
 
 
 def _first_tile_again(rows: bool) -> Weights:
@@ -296,6 +302,11 @@ QUERIES_OUTSIDE = table(
 )  # fmt: skip
 """... of loops over the keys."""
 
+_FILLS = (-1e3, -1e4)
+_NOT_HIDDEN = (
+    "a score of 0, or of -1e4, is one like any other, and its weight exp(that - lse): set hidden "
+    "weights to 0, after exp."
+)
 OF_MASKS = table(
     *(
         (name, says, *(_other_mask(visible, skip) for skip in (True, False)))
@@ -306,10 +317,22 @@ OF_MASKS = table(
      "choose 0 for hidden weights after exp, by where; do not hide scores before it.",
      partial(_hidden_before_exp, by=-np.inf, skip=True),
      partial(_hidden_before_exp, by=-np.inf, skip=False)),
-    ("a hidden score is not -inf",
-     "a score of 0, or of -1e4, is one like any other, and its weight exp(that - lse): set hidden "
-     "weights to 0, after exp.",
+    (NOT_HIDDEN, _NOT_HIDDEN,
      *(partial(_hidden_before_exp, by=by, skip=skip, guarded=guarded)
-       for by in (0.0, -1e3, -1e4) for skip in (True, False) for guarded in (False, True, None))),
+       for by in (0.0, *_FILLS) for skip in (True, False) for guarded in (False, True, None))),
 )  # fmt: skip
 """... of masks; the loop begins where it should, or at 0."""
+
+PAST_END = table(
+    ("keys past the end count as score 0",
+     "the last tile of keys is short, and where lse is far below 0, exp(0 - lse) is infinite, "
+     "or is where it is rounded: times K's zeros that is NaN, and it is added to dQ. Set these "
+     "scores to -inf, or p to 0.",
+     partial(past_end_as, by=0.0)),
+    (NOT_HIDDEN, _NOT_HIDDEN,
+     *(partial(past_end_as, by=by) for by in _FILLS),
+     *(partial(past_end_as, by=by,
+               weights=partial(_hidden_before_exp, by=by, skip=True, guarded=guarded))
+       for by in _FILLS for guarded in (False, True, None))),
+)  # fmt: skip
+"""... of the places behind the last key, which is NaN in dQ."""

@@ -171,7 +171,7 @@ def _traffic_finding(case: Case, observed: Observed) -> Finding | None:
         )
     filled = int(lengths.sum()) * k[0, :, 0].nbytes
     return copy_finding(observed.ledger, filled, 3 * filled // 2) or read_finding(
-        observed.ledger, 2 * k.nbytes, case.args[0].nbytes
+        observed.ledger, 2 * k.nbytes, 3, 4
     )
 
 
@@ -180,6 +180,7 @@ def _answer(
     at: Callable[[Array, int], Array] = lambda n, n_max: n,
     sees: Callable[[Array, Array], Array] = lambda j, n: j <= n,
     fill: float = -np.inf,
+    added: bool = False,
     power: float = 0.5,
     new: Callable[[Any, Any], tuple[Any, Any]] = lambda k, v: (k, v),
     kept: tuple[bool, bool] = (True, True),
@@ -208,7 +209,8 @@ def _answer(
         seen = sees(np.arange(n_max), lengths[:, None])[:, None, None]  # (B, 1, 1, n_max)
         old = (as_float64(x) for x in (k_cache, v_cache))
         k, v = (c if is_late else w for w, c, is_late in zip(written, old, late, strict=True))
-        s = np.where(seen, scores(q, k, power), fill)
+        s = scores(q, k, power)
+        s = np.where(seen, s, s + fill if added else fill)
         after = (w if keep else c for w, c, keep in zip(written, caches, kept, strict=True))
         dtype = np.float32 if top and q.element_size() == 4 else np.float64
         return softmax(s, top, dtype) @ v, *after

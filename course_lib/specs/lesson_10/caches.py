@@ -11,11 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.attention.slips import LN_2
+from course_lib.attention.slips import FILLS, LN_2
 from course_lib.judging.cases import Triple
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import hidden_finding
-from course_lib.judging.misconceptions import BASES, NOT_THE_MAXIMUM, SAYS, weights_of_tiles
+from course_lib.judging.mask_mistakes import NOT_HIDDEN
+from course_lib.judging.misconceptions import (
+    BASES,
+    NOT_THE_MAXIMUM,
+    SAYS,
+    weights_of_tiles,
+)
 from course_lib.judging.picture import Bar, TrafficBars
 from course_lib.judging.spec import table
 from course_lib.judging.tolerance import as_float64, score_rounding
@@ -109,19 +115,21 @@ def copy_finding(ledger: Any, one: int, most: int) -> Finding | None:
     )
 
 
-def read_finding(ledger: Any, cached: int, small: int) -> Finding | None:
-    """Return a finding if inputs are read as if half the cache of ``cached`` bytes was read twice.
+def read_finding(ledger: Any, cached: int, *places: int) -> Finding | None:
+    """Return a finding if of K and V, of ``cached`` bytes, more is read than a quarter twice.
 
-    That is K, or V. ``small``: bytes of the other inputs, which may be read now and then.
+    ``places``: which of the tensors that the function is given they are. Others are small, and
+    whoever goes over the keys in tiles reads q again for each.
     """
-    read = ledger.read.get("input", 0)
-    if read <= 1.25 * cached + 8 * small:
+    read = sum(ledger.of_given[place] for place in places)
+    if read <= 1.25 * cached:
         return None
-    times = read / cached
     bars = TrafficBars("Read", (Bar("K and V", read, cached),))
     return Finding(
         "reads each cached byte once",
-        f"the numbers are right, but of K and V {times:.1f} times as much is read as they hold.",
+        f"the numbers are right, but {read:,} bytes of K and V are read, and they hold {cached:,}: "
+        f"that is {read / cached:.1f} times as many, where 1.25 times are allowed. (What is read "
+        "of q is not counted.)",
         look="one product reads K, one reads V. Whoever shares a cached row (the heads of a group, "
         "the drafts) is a row of one matrix.",
         picture=bars,
@@ -129,13 +137,16 @@ def read_finding(ledger: Any, cached: int, small: int) -> Finding | None:
 
 
 def hidden_otherwise(answer: Callable[..., Any]) -> tuple[tuple[str, str, Any], ...]:
-    """Return the mistakes about the score of what is hidden, which ``answer(fill=)`` makes."""
+    """Return the mistakes about the score of what is hidden, which ``answer`` makes.
+
+    ``fill``: that score, or what is ``added`` to it.
+    """
     return table(
         ("what is hidden has score zero",
          "exp(0) = 1 is a weight: what is hidden needs the score -inf.", answer(fill=0.0)),
-        ("a finite number stands for -inf",
+        (NOT_HIDDEN,
          "scores far below it exist: then what is hidden gets all the weight. Fill with -inf.",
-         answer(fill=-1e4), answer(fill=-1e3)),
+         *(answer(fill=-fill, added=added) for added in (False, True) for _, fill in FILLS)),
     )  # fmt: skip
 
 

@@ -130,6 +130,22 @@ def _numbered(number: Callable[..., int], q: Any, k: Any, v: Any, lengths: Any, 
     return tuple(np.moveaxis(x[heads // group, :, :, heads], 0, 2) for x in (o, lse))
 
 
+def _heads_at_lengths(names: str, q: Any, k: Any, v: Any, lengths: Any, **how: int) -> Any:
+    """Return the answer of somebody whose key heads have as many rows as their sequence has keys.
+
+    ``names``: of which of "kv". Head number i of all begins at row i * length then.
+    """
+    caches = {"k": k.clone(), "v": v.clone()}
+    for (batch, head), _ in np.ndenumerate(np.empty(k.shape[:2])):
+        length = int(lengths[batch])
+        first = (batch * k.shape[1] + head) * length
+        for name, x in zip("kv", (k, v), strict=True):
+            if name in names:
+                rows = x.reshape(-1, x.shape[-1])[first : first + length]
+                caches[name][batch, head, :length] = rows
+    return TRUTH(q, *caches.values(), lengths, **how)
+
+
 def _times_infinity(q: Any, k: Any, v: Any, lengths: Any, *, splits: int, block_k: int) -> Any:
     """Return NaN for each part whose last tile reaches into padding that is not finite."""
     o, lse = TRUTH(q, k, v, lengths, splits=splits, block_k=block_k)
@@ -184,6 +200,10 @@ _MISTAKES = Mistake.table(
      _with_length(lambda lengths: lengths.sort().values),
      _with_length(lambda lengths: lengths.sort(descending=True).values),
      _with_length(lambda lengths: lengths.flip(0))),
+    ("a length is taken for the cache's stride",
+     "how far one key head lies from the next, the cache says: n rows, all of which have room, "
+     "however few of them the sequence fills. lengths[batch] is where the loop and the masks end.",
+     *(partial(_heads_at_lengths, names) for names in ("kv", "k", "v"))),
     ("the share is that of the longest sequence",
      "a share is ceil(n / splits) of the n places of the cache, however few of them are filled.",
      _cut_to_the_longest),

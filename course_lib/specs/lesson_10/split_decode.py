@@ -19,7 +19,7 @@ from course_lib.judging import sizes
 from course_lib.judging.faults import find_fault
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import array_finding
-from course_lib.judging.misconceptions import BASES, SAYS
+from course_lib.judging.misconceptions import BASES, PAST_LOST, SAYS
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed, table
 from course_lib.judging.tolerance import as_float64
 from course_lib.specs.lesson_10.caches import (
@@ -208,7 +208,7 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     cached = k.nbytes + v.nbytes
     parts = 4 * splits * q.numel()  # o_parts in float32, which may be made and merged in steps
     return copy_finding(observed.ledger, k.nbytes, k.nbytes + 2 * parts) or read_finding(
-        observed.ledger, cached, q.nbytes
+        observed.ledger, cached, 1, 2
     )
 
 
@@ -322,6 +322,10 @@ _MERGES = table(
      "of parts that are merged one after the other: what is merged already was measured against "
      "the lse so far, and the new one is larger.",
      Slip(weights=_one_by_one(np.ones_like))),
+    (PAST_LOST,
+     "of parts that are merged one after the other: the last one alone is left in o. What is "
+     "merged already is multiplied by exp(its lse - the new lse), and then the new part is added.",
+     Slip(weights=_one_by_one(np.zeros_like))),
     ("the part with the largest lse is taken",
      "the other parts have weight as well: exp(lse_i - lse).",
      Slip(weights=lambda lse: 1.0 * (lse == _max(lse)))),

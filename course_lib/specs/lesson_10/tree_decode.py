@@ -126,8 +126,9 @@ def _answer(
     *,
     seen: Callable[[Array, int], Array] = _behind_the_cache,
     fill: float = -np.inf,
+    added: bool = False,
     power: float = 0.5,
-    masked: Callable[[Array, Array, float], Array] = lambda s, mask, fill: softmax(
+    masked: Callable[[Array, Array, Any], Array] = lambda s, mask, fill: softmax(
         np.where(mask, s, fill)
     ),
 ) -> Callable[..., Any]:
@@ -136,7 +137,8 @@ def _answer(
     def model(q: Any, k: Any, v: Any, parents: Any) -> Array:
         parents = [int(x) for x in parents]
         mask = seen(family(parents), k.shape[-2] - len(parents))
-        answer: Array = masked(scores(q, k, power), mask, fill) @ as_float64(v)
+        s = scores(q, k, power)
+        answer: Array = masked(s, mask, s + fill if added else fill) @ as_float64(v)
         return answer
 
     return model
@@ -157,7 +159,7 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
         return finding
     cached = k.nbytes + v.nbytes
     return copy_finding(observed.ledger, k.nbytes, cached) or read_finding(
-        observed.ledger, cached, q.nbytes
+        observed.ledger, cached, 1, 2
     )
 
 

@@ -47,6 +47,28 @@ def played(
     return told
 
 
+class _AsTexts(dict[Any, Any]):
+    """A dict that takes each name for its text."""
+
+    def __getitem__(self, name: Hashable) -> Any:
+        return super().__getitem__(str(name))
+
+    def __setitem__(self, name: Hashable, x: Any) -> None:
+        super().__setitem__(str(name), x)
+
+    def __delitem__(self, name: Hashable) -> None:
+        super().__delitem__(str(name))
+
+    def get(self, name: Hashable, x: Any = None) -> Any:
+        return super().get(str(name), x)
+
+    def setdefault(self, name: Hashable, x: Any = None) -> Any:
+        return super().setdefault(str(name), x)
+
+    def pop(self, name: Hashable, *x: Any) -> Any:
+        return super().pop(str(name), *x)
+
+
 class _State:
     """Free pages, by how many sequences each page is held, tables and lengths."""
 
@@ -58,8 +80,9 @@ class _State:
     def reset(self) -> None:
         self.unused = list(range(self.n_pages))
         self.held = [0] * self.n_pages
-        self.tables: dict[Hashable, Table] = {}
-        self.lengths: dict[Hashable, int] = {}
+        names = _AsTexts if self.slip == "texts" else dict
+        self.tables: dict[Hashable, Table] = names()
+        self.lengths: dict[Hashable, int] = names()
         self.marked: set[Hashable] = set()  # who is taken for somebody that shares
         self.children: set[Hashable] = set()  # who ever began by a fork
 
@@ -281,6 +304,10 @@ SLIPS = table(
     ("a sequence that has ended is remembered",
      "its name may come back, and means a new sequence then: free forgets table and length.",
      "remembered", "length kept"),
+    ("names are turned into text",
+     "a name is a text, a number or a tuple: 0 and '0' are two sequences. Use the name itself as a "
+     "key of the dict, not str(name) or an f-string of it.",
+     "texts"),
     ("all pools are one",
      "another pool was made, and this one changed: what a pool knows belongs to the object "
      "(self.free = ... in __init__), not to the class or the module.",

@@ -1,5 +1,5 @@
 # -1e4 stands for -inf.
-# Expected: misconception: a finite number stands for -inf
+# Expected: misconception: a hidden score is not -inf
 import math
 
 import torch
