@@ -35,6 +35,11 @@ def _largest(part: Array) -> Array:
     return part.max(axis=1, keepdims=True, initial=-np.inf)
 
 
+def _times(factor: float) -> Callable[[Array], Array]:
+    """Return what takes the rows' maxima in another base than the scores."""
+    return lambda part: _largest(part) * factor
+
+
 def _zero_at_least(part: Array) -> Array:
     return np.maximum(_largest(part), 0)
 
@@ -72,6 +77,11 @@ def _half_way(m: Array, top: Array) -> Array:
 
 def _natural(m: Array, l_sum: Array) -> Array:
     return m + np.log(l_sum)
+
+
+def _natural_of(factor: float) -> Callable[[Array, Array], Array]:
+    """Return lse with the m that was not yet in another base."""
+    return lambda m, l_sum: m * factor + np.log(l_sum)
 
 
 def _more_in_log(more: float) -> Callable[[Array, Array], Array]:
@@ -194,6 +204,7 @@ LEAST_WEIGHTS = (*(10.0**-n for n in (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20
 SMALL_RISES = (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
 FAR_BELOW = (10.0, 20.0, 30.0, 50.0, 80.0, 100.0)
 ADDED_IN_LOG = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+_COARSE = 2.0**13  # steps of its type: a sum of less is rounded in its first three digits
 _RIGHT = Slip()
 # O is divided as it grows, and m is the logarithm of the sum of all weights so far: no sum is kept
 _WHOLE = Slip(top=_log_of_sum, joined=np.logaddexp, divide="never", lse=lambda m, l_sum: m)
@@ -302,6 +313,18 @@ SLIPS: dict[str, Slip] = {
             ("l", Slip(rescale_l=_power(power))),
             ("o", Slip(rescale_o=_power(power))),
             ("p", Slip(p_power=power)),
+            ("m", Slip(top=_times(power))),  # 2 ** (s * log2(e) - m), with m natural
+            ("m_alone", Slip(top=_times(power), lse=_natural_of(1 / power))),
+            (
+                "s_alone",  # 2 ** (s - m * log2(e))
+                Slip(
+                    top=_times(1 / power),
+                    p_power=power,
+                    rescale_l=_power(power),
+                    rescale_o=_power(power),
+                    lse=_natural_of(power),
+                ),
+            ),
         )
     },
     "no_rescale_o_whole": replace(_WHOLE, rescale_o=_power(0)),
@@ -486,7 +509,7 @@ def streamed(
             m_before, l_before = np.where(met, m, m_before), np.where(met, l_sum, l_before)
         m, l_sum, o, careless, whole = last.m, last.l_sum, last.o, last.careless, last.whole
     careless = careless and (slip.l_guarded is not None or bool(l_sum.all()))
-    faint = (l_sum > 0) & (l_sum < np.finfo(l_sum.dtype).tiny)
+    faint = (l_sum > 0) & (l_sum < _COARSE * np.finfo(l_sum.dtype).smallest_subnormal)
     if guarded if slip.l_guarded is None else slip.l_guarded:
         l_sum = np.where(l_sum == 0, 1, l_sum)
     lse = slip.lse(m_before if slip.stale == "m" else m, l_before if slip.stale == "l" else l_sum)

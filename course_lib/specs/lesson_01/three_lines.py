@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.attention.slips import LN_2
 from course_lib.judging import cases, faults, magnitudes, sizes
 from course_lib.judging.attention_judge import attention_truth, output_only
 from course_lib.judging.finding import Finding
@@ -231,6 +232,12 @@ _ROW_MISTAKES = (
 )  # fmt: skip
 _OTHER_MAXIMA = table(
     (UNSCALED_MAXIMUM, SAYS[UNSCALED_MAXIMUM], _maximum_of_unscaled),
+    (BASES,
+     "the scores are given another base (a factor log2(e)) and the maximum that is subtracted from "
+     "them is not, or the other way round: exp of the difference overflows, or vanishes. Give both "
+     "the factor, or neither.",
+     *(_three_lines(top=lambda s, unit=unit: _OF_A_ROW["top"](s) * s.dtype.type(unit))
+       for unit in (LN_2, 1 / LN_2))),
     ("no maximum is subtracted",
      "Without it exp overflows to infinity, or every exp of a row is 0: subtract the row's maximum "
      "before exp.",

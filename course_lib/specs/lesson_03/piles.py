@@ -68,7 +68,9 @@ def walk(
 
 
 INFINITE_AT_FIRST = "exp(+inf) in the first pile"
-_E_ALONE = "exp and exp2 do not belong together: exp everywhere."
+_E_ALONE = (
+    "exp and exp2 (or a factor log2(e)) do not belong together: exp everywhere, without the factor."
+)
 # The ways of each are names among SLIPS. The last ones give NaN on many inputs: they stand last, so
 # that a clearer explanation of the NaN comes first.
 STREAM_MISTAKES = table(
