@@ -6,7 +6,6 @@ import html
 import json
 import os
 import sys
-from math import ceil, sqrt
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,64 +16,44 @@ from course_lib.style.tokens import SHEET
 
 _SHEET = f"""<style>
 .fac-path {{ font: 15px/1.4 system-ui, sans-serif; container-type: inline-size;
-  max-width: 1296px; {SHEET}; }}
-.fac-path p {{ margin: 0 0 18px; }}
+  max-width: 1296px; {SHEET}; --fac-page: var(--jp-layout-color0, Canvas);
+  --fac-ahead: color-mix(in srgb, currentColor 20%, var(--fac-page));
+  --fac-scale: calc((100% - 104px) / var(--fac-most)); /* a minute; its words stand behind a row */
+  --fac-next: color-mix(in srgb, {hex_of("hand")} 60%, currentColor); }}
+.fac-path p {{ margin: 0 0 6px; }}
 .fac-path a {{ color: inherit; }}
 .fac-path p strong {{ display: inline-block; padding: 5px 14px 6px; margin-bottom: 6px;
   border-radius: 6px; background: {hex_of("hand")}; color: #fff; font-size: 1.2em; }}
 .fac-path p strong > a {{ text-decoration: none; }}
-.fac-path p small {{ font-size: 15px; font-weight: 400; white-space: nowrap; opacity: 1; }}
-.fac-path ol {{ list-style: none; display: grid; grid-template-columns: minmax(0, 1fr); margin: 0;
-  padding: 0; column-gap: 64px; }}
-.fac-path li {{ position: relative; display: grid; grid-template-columns: 38px 1fr 160px;
-  column-gap: 8px; align-items: center; min-height: 37px; margin: 0; padding: 0; }}
-.fac-path li::before {{ content: ""; position: absolute; left: 13px; top: 0; height: 100%;
-  border-left: 3px solid var(--fac-way); }}
-.fac-path li.fac-done::before {{ border-color: currentColor; }}
-.fac-path li:first-child::before {{ top: 14px; }}
-.fac-path li:last-child::before {{ height: 14px; }}
-.fac-path b {{ position: relative; display: grid; place-items: center; width: 28px; height: 28px;
-  border-radius: 50%; background: var(--jp-layout-color0, Canvas); font-size: 13px;
-  border: 3px solid color-mix(in srgb, currentColor 45%, transparent); box-sizing: border-box; }}
-.fac-path .fac-done > b {{ border-color: currentColor;
-  background: color-mix(in srgb, currentColor 22%, var(--jp-layout-color0, Canvas)); }}
-.fac-path {{ --fac-way: color-mix(in srgb, currentColor 30%, var(--jp-layout-color0, Canvas));
-  --fac-next: color-mix(in srgb, {hex_of("hand")} 60%, currentColor); }}
-.fac-path .fac-here > b {{ border-color: var(--fac-next);
-  box-shadow: 0 0 0 3px {hex_of("hand")}55; }}
-.fac-path span {{ display: flex; flex-wrap: wrap; }}
-.fac-path span > * {{ min-width: 20px; padding: 0 1px; height: 34px; display: grid;
-  place-items: center; box-sizing: border-box; }}
-.fac-path i {{ display: block; border-radius: 50%; box-sizing: border-box; /* its area: minutes */
-  background: color-mix(in srgb, currentColor 16%, transparent);
-  border: 1.2px solid color-mix(in srgb, currentColor 60%, transparent); }}
-.fac-path p i {{ display: inline-block; vertical-align: middle; margin: 0 4px 2px; }}
-.fac-path i.fac-passed {{ background: currentColor; border-color: currentColor; }}
-.fac-path i.fac-next {{ border-color: var(--fac-next); box-shadow: 0 0 0 2px
-  var(--jp-layout-color0, Canvas), 0 0 0 4.5px var(--fac-next); }} /* a ring: filled is done */
-.fac-path li em {{ display: none; }}
-.fac-path li > div {{ display: flex; flex-wrap: wrap; gap: 0 8px; align-items: baseline;
-  justify-content: space-between; font-size: 14px; }}
-.fac-path li small {{ opacity: .8; font-size: 13px; margin-left: auto;
-  font-variant-numeric: tabular-nums; }}
-@container (min-width: 900px) {{ /* as a book has it: down, then to the next column */
-  .fac-path ol {{ grid-auto-flow: column; grid-template-columns: none;
-    grid-auto-columns: minmax(0, 1fr); grid-template-rows: repeat(var(--fac-down), auto); }}
-  .fac-path li em {{ display: block; flex: 1; align-self: center; min-width: 12px; margin: 0 4px;
-    border-bottom: 1px solid color-mix(in srgb, currentColor 22%, transparent); }}
-  .fac-path ol {{ position: relative; padding: 10px 0; }} /* down, across and up again */
-  .fac-path .fac-turn::before {{ height: calc(100% + 10px); }}
-  .fac-path .fac-turn + li::before {{ top: -10px; height: calc(100% + 10px); }}
-  .fac-path ol::after, .fac-path .fac-turn::after, .fac-path .fac-turn + li::after {{
-    content: ""; position: absolute; box-sizing: border-box; border: 0 solid var(--fac-way); }}
-  .fac-path ol::after {{ left: 50%; top: 0; bottom: 0; border-left-width: 3px; }}
-  .fac-path .fac-turn::after {{ left: 13px; bottom: -10px; width: calc(100% + 19px); height: 3px;
-    border-bottom-width: 3px; }}
-  .fac-path .fac-turn + li::after {{ left: -32px; top: -10px; width: 48px; height: 3px;
-    border-top-width: 3px; }}
-  .fac-path ol:has(> .fac-turn.fac-done)::after, .fac-path .fac-turn.fac-done::after,
-  .fac-path .fac-turn.fac-done + li::after {{
-    border-color: currentColor; }}
+.fac-path p small {{ font-size: 15px; font-weight: 400; white-space: nowrap; }}
+.fac-path i {{ display: block; height: 18px; box-sizing: border-box; background: var(--fac-ahead);
+  border-right: 1.5px solid var(--fac-page); }}
+.fac-path i.fac-passed {{ background: currentColor; }}
+.fac-path i.fac-next {{ outline: 3px solid var(--fac-next); position: relative; }}
+.fac-path .fac-whole {{ background: var(--fac-ahead); margin: 0 0 20px; }}
+.fac-path .fac-whole i {{ height: 22px; }}
+.fac-path ol {{ list-style: none; margin: 0; padding: 0; }}
+.fac-path li {{ display: grid; grid-template-columns: 28px 220px minmax(0, 1fr); column-gap: 10px;
+  align-items: center; margin: 0; padding: 0; }}
+.fac-path b {{ display: grid; place-items: center; width: 26px; height: 26px; font-size: 13px;
+  border-radius: 50%; background: var(--fac-ahead); }}
+.fac-path .fac-done > b {{ background: currentColor; }}
+.fac-path .fac-done > b > u {{ color: var(--fac-page); }} .fac-path u {{ text-decoration: none; }}
+.fac-path .fac-here > b {{ outline: 3px solid var(--fac-next); }}
+.fac-path li > span {{ display: flex; align-items: center; height: 32px; background: /* hours */
+  repeating-linear-gradient(90deg, var(--fac-ahead) 0 1px, transparent 1px
+  calc(60 * var(--fac-scale))); }}
+.fac-path li > span > :not(small) {{ height: 24px; flex: none; display: grid;
+  align-items: center; }}
+.fac-path li small {{ font-size: 13px; margin-left: 8px; white-space: nowrap;
+  background: var(--fac-page); font-variant-numeric: tabular-nums; }}
+.fac-path li.fac-hours > span {{ position: relative; height: 20px; background: none;
+  grid-column: -2; }}
+.fac-path li.fac-hours small {{ position: absolute; margin: 0; }}
+@container (max-width: 700px) {{ /* the bar below its name */
+  .fac-path li {{ grid-template-columns: 28px minmax(0, 1fr); }}
+  .fac-path li:not(.fac-hours) {{ padding-top: 5px; }} .fac-path li > b {{ grid-row: 1 / 3; }}
+  .fac-path li > span {{ grid-column: 2; height: 26px; }}
 }}
 </style>"""
 
@@ -140,56 +119,58 @@ def _lesson_line(lesson: Lesson, attempts: dict) -> str:
 
 
 def path_html(attempts: dict, folder: Path) -> str:
-    """Return the lessons as stops on a path, a dot an exercise, filled if passed.
+    """Return the lessons as rows on one scale of time, each exercise as long as its minutes.
 
-    A dot opens its exercise, if the notebook lies in ``folder``.
+    It is filled if passed, and opens its exercise, if the notebook lies in ``folder``.
     """
     following = next_exercise(attempts)
     every = lessons.all_exercises()
     ahead = [exercise for exercise in every if not _passed(exercise, attempts)]
+    whole, left = (sum(e.minutes for e in some) for some in (every, ahead))
     said = "Everything is done."
     if following:
         name = f"Next: {following.label} {following.function}: {following.title}"
         words = f"{html.escape(name)}{_about(following)} →"
         said = (
             f"<strong>{_linked(following, folder, words)}</strong><br>"
-            f"{len(every) - len(ahead)} of {len(every)} exercises are done, a dot each: "
-            f"{_key(10)}, {_key(40)}; "
-            f"about {_duration(sum(e.minutes for e in ahead))} are left."
+            f"{len(every) - len(ahead)} of {len(every)} exercises are done; "
+            f"about {_duration(left)} of {_duration(whole)} are left."
         )
-    down = ceil(len(lessons.all_lessons()) / 2)  # where there is room for two columns
-    stops = "".join(
-        _stop(lesson, attempts, following, folder, " fac-turn" if place == down else "")
-        for place, lesson in enumerate(lessons.in_order(), 1)
+    done = f'<i class="fac-passed" style="width:{100 * (1 - left / whole):.2f}%"></i>'
+    most = max(sum(e.minutes for e in lesson.exercises) for lesson in lessons.all_lessons())
+    hours = "".join(
+        f'<small style="left:calc({60 * hour} * var(--fac-scale))">{hour} h</small>'
+        for hour in range(most // 60 + 1)
     )
-    way = f'<ol style="--fac-down: {down}">{stops}</ol>'
-    return f'{_SHEET}<div class="fac-path"><p>{said}</p>{way}</div>'
+    axis = f'<li class="fac-hours" aria-hidden="true"><span>{hours}</span></li>'
+    stops = "".join(_stop(lesson, attempts, following, folder) for lesson in lessons.in_order())
+    return (
+        f'{_SHEET}<div class="fac-path" style="--fac-most: {most}"><p>{said}</p>'
+        f'<div class="fac-whole">{done}</div><ol>{axis}{stops}</ol></div>'
+    )
 
 
-def _stop(
-    lesson: Lesson, attempts: dict, following: ExerciseFacts | None, folder: Path, turn: str
-) -> str:
+def _stop(lesson: Lesson, attempts: dict, following: ExerciseFacts | None, folder: Path) -> str:
     ahead = [exercise for exercise in lesson.exercises if not _passed(exercise, attempts)]
     here = following is not None and following.lesson == lesson.number
-    kind = ("fac-here" if here else "" if ahead else "fac-done") + turn
+    kind = "fac-here" if here else "" if ahead else "fac-done"
     title = html.escape(lesson.title)
-    time = _duration(sum(e.minutes for e in ahead)).replace(" ", "\N{NO-BREAK SPACE}")
-    left = time if ahead else ""  # its dots say what is done
-    dots = "".join(
+    time = _duration(sum(e.minutes for e in ahead)) if ahead else ""  # its bars say what is done
+    bars = "".join(
         _linked(
             e,
             folder,
-            f'<i class="{_dot(e, attempts, following)}" style="{_large(e)}"></i>',
+            f'<i class="{_bar(e, attempts, following)}"></i>',
             _says(e, attempts),
+            f"width:calc({e.minutes} * var(--fac-scale))",
         )
         for e in lesson.exercises
     )
     if here:
-        title, left = f"<strong>{title}</strong>", f"you are here, {left}\N{NO-BREAK SPACE}left"
+        title, time = f"<strong>{title}</strong>", f"{time} left"
     return (
-        f'<li class="{kind}"><b>{lesson.number}</b>'
-        f"<div>{title} <em></em><small>{left}</small></div>"
-        f"<span>{dots}</span></li>"
+        f'<li class="{kind}"><b><u>{lesson.number}</u></b><div>{title}</div>'
+        f"<span>{bars}<small>{time}</small></span></li>"
     )
 
 
@@ -197,25 +178,10 @@ def _about(exercise: ExerciseFacts) -> str:
     return f" <small>(about {exercise.minutes} min)</small>"
 
 
-def _dot(exercise: ExerciseFacts, attempts: dict, following: ExerciseFacts | None) -> str:
+def _bar(exercise: ExerciseFacts, attempts: dict, following: ExerciseFacts | None) -> str:
     if _passed(exercise, attempts):
         return "fac-passed"
     return "fac-next" if exercise == following else ""
-
-
-def _large(exercise: ExerciseFacts) -> str:
-    """Return the size of a dot: its area is as large as the exercise takes long."""
-    return _wide(exercise.minutes)
-
-
-def _wide(minutes: int) -> str:
-    side = f"{3.6 * sqrt(minutes):.1f}px"
-    return f"width:{side};height:{side}"
-
-
-def _key(minutes: int) -> str:
-    """Return a dot and how long what it stands for takes."""
-    return f'<i style="{_wide(minutes)}"></i>{minutes}\N{NO-BREAK SPACE}min'
 
 
 def _says(exercise: ExerciseFacts, attempts: dict) -> str:
@@ -223,9 +189,11 @@ def _says(exercise: ExerciseFacts, attempts: dict) -> str:
     return html.escape(f"{exercise.label} {exercise.title}: {state}")
 
 
-def _linked(exercise: ExerciseFacts, folder: Path, content: str, title: str = "") -> str:
+def _linked(
+    exercise: ExerciseFacts, folder: Path, content: str, title: str = "", style: str = ""
+) -> str:
     """Return the content as a link to its exercise, from the folder where the notebook runs."""
-    says = f' title="{title}" aria-label="{title}"' if title else ""
+    says = f' title="{title}" aria-label="{title}" style="{style}"' if title else ""
     file = next(folder.glob(f"{exercise.lesson:02}_*.ipynb"), None)
     if file is None:
         return f'<span role="img"{says}>{content}</span>' if title else content

@@ -35,23 +35,30 @@ def test_outside_a_notebook_it_prints_lines(some_done, capsys):
     assert "<" not in text
 
 
-def test_a_dot_for_each_exercise_and_those_that_passed_are_filled(some_done):
+def test_a_bar_for_each_exercise_and_those_that_passed_are_filled(some_done):
     page = path_html(some_done, ROOT / "exercises")
     body = page.split("</style>")[1]
-    assert body.count("<li ") == len(lessons.all_lessons())
-    assert body.count("<i class=") == len(lessons.all_exercises())
-    assert body.count('class="fac-passed"') == len(DONE)
+    whole, rows = body.split("<ol>")
+    assert rows.count("<li ") == len(lessons.all_lessons()) + 1, "and the hours"
+    assert rows.count("<i class=") == len(lessons.all_exercises())
+    assert rows.count('class="fac-passed"') == len(DONE)
+    times = [e.minutes for e in lessons.all_exercises()]
+    share = 100 * sum(lessons.find(id).minutes for id in DONE) / sum(times)
+    assert whole.count('<i class="fac-passed"') == 1, "one bar for all of it"
+    assert f"width:{share:.2f}%" in whole
     assert body.count('class="fac-next"') == body.count('class="fac-here"') == 1
-    assert f"3 of {len(lessons.all_exercises())} exercises are done, a dot each:" in body
+    assert f"3 of {len(lessons.all_exercises())} exercises are done; about" in body
     look = re.search(r"i\.fac-next {([^}]*)}", page)[1]
-    assert "border" in look
+    assert "outline" in look
     assert "background" not in look, "a ring: filled is done"
+    station = re.search(r"\.fac-done > b {([^}]*)}", page)[1]
+    assert station == re.search(r"i\.fac-passed {([^}]*)}", page)[1], "done has one sign"
     following = lessons.find("1.3")
     assert f"{following.label} {following.function}" in body
     assert f"about {following.minutes} min" in body
 
 
-def test_every_dot_leads_to_the_heading_of_its_exercise(some_done):
+def test_every_bar_leads_to_the_heading_of_its_exercise(some_done):
     page = path_html(some_done, ROOT / "exercises")
     links = re.findall(r'<a href="([^"#]+)#([^"]*)" title="([^ ]+) ', page)
     assert [title for *_, title in links] == [
@@ -68,10 +75,10 @@ def test_every_dot_leads_to_the_heading_of_its_exercise(some_done):
         assert unquote(anchor).startswith(label.rstrip("ab"))
 
 
-def test_without_the_notebooks_there_are_dots_without_links(some_done, tmp_path):
+def test_without_the_notebooks_there_are_bars_without_links(some_done, tmp_path):
     page = path_html(some_done, tmp_path)
     assert "<a " not in page
-    assert page.count("<i class=") == len(lessons.all_exercises())
+    assert page.count("<i class=") == len(lessons.all_exercises()) + 1, "and that of the whole"
 
 
 def test_at_the_end_it_says_so():
@@ -104,61 +111,29 @@ def test_the_path_fits_the_page_and_tab_walks_along_it(some_done, browser, width
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_minutes_are_the_area_of_a_dot_in_one_row_and_a_rule_leads_there(some_done, browser, width):
-    """Equal dots stood for 4 minutes and for 40, and then their minutes were a list below."""
+def test_an_exercise_is_as_long_as_its_minutes_on_one_scale_of_hours(some_done, browser, width):
+    """As areas of dots 4 minutes and 40 could not be compared, nor one lesson with another."""
     page = browser.new_context(viewport={"width": width, "height": 900}).new_page()
     page.set_content(f"<!doctype html>{path_html(some_done, ROOT / 'exercises')}")
-    dots = page.locator("li i").evaluate_all(
-        "ns => ns.map(n => n.getBoundingClientRect()).map(b => [b.width * b.height, b.right])"
+    boxes = page.locator("li a").evaluate_all(
+        "ns => ns.map(n => n.getBoundingClientRect()).map(b => [b.x, b.width])"
     )
     minutes = [e.minutes for lesson in lessons.in_order() for e in lesson.exercises]
-    share = sum(area for area, _ in dots) / sum(minutes)
-    assert [area / share for area, _ in dots] == pytest.approx(minutes, rel=0.05)
-    assert max(right for _, right in dots) <= width
+    each = sum(wide for _, wide in boxes) / sum(minutes)
+    assert [wide / each for _, wide in boxes] == pytest.approx(minutes, rel=0.02)
+    assert max(x + wide for x, wide in boxes) <= width
+    hours = page.locator(".fac-hours small").evaluate_all(
+        "ns => ns.map(n => n.getBoundingClientRect().x)"
+    )
+    start = min(x for x, _ in boxes)
+    assert [(x - start) / each for x in hours] == pytest.approx(
+        [60 * k for k in range(len(hours))], abs=1
+    )
     middles = "ns => ns.map(n => n.getBoundingClientRect()).map(b => b.top + b.height / 2)"
-    for lesson in page.locator("li").all():
+    for lesson in page.locator("li:not(.fac-hours)").all():
         places = lesson.locator("i").evaluate_all(middles)
         assert max(places) - min(places) < 1, "one row"
-    assert page.locator("li em").first.is_visible() == (width == 1280)
     page.context.close()
-
-
-def test_the_key_has_dots_of_the_scale_of_those_below(some_done):
-    """*The larger, the longer* named no minutes."""
-    body = progress._repr_html_().split("</style>")[1]
-    said, way = body.split("<ol")
-    of = r'width:([\d.]+)px;height:[\d.]+px"></i>(\d+)\xa0min'
-    keys = [(float(wide), int(minutes)) for wide, minutes in re.findall(of, said)]
-    assert [minutes for _, minutes in keys] == [10, 40]
-    dots = [float(wide) for wide in re.findall(r"width:([\d.]+)px", way)]
-    times = [exercise.minutes for lesson in lessons.in_order() for exercise in lesson.exercises]
-    for wide, minutes in keys + list(zip(dots, times, strict=True)):
-        assert wide**2 / minutes == pytest.approx(3.6**2, rel=0.05)
-
-
-@pytest.mark.browser
-def test_the_path_goes_on_from_its_first_column_to_the_second(some_done, browser):
-    """Between 6 and 7 it broke off."""
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
-    page.set_content(f"<body>{progress._repr_html_()}</body>")
-    ends = page.evaluate(
-        """() => { const turn = document.querySelector('.fac-turn');
-          const at = (n, part) => { const b = n.getBoundingClientRect();
-            const s = getComputedStyle(n, part), px = (x) => parseFloat(x);
-            return [b.left + px(s.left), b.top + px(s.top), px(s.width), px(s.height)]; };
-          return [at(turn, '::before'), at(turn, '::after'), at(turn.parentNode, '::after'),
-            at(turn.nextElementSibling, '::after'), at(turn.nextElementSibling, '::before')]; }"""
-    )
-    six, low, gutter, high, seven = ends
-    assert six[1] + six[3] == pytest.approx(low[1] + low[3], abs=1), "down from 6"
-    assert low[0] == pytest.approx(six[0], abs=1)
-    assert low[0] + low[2] == pytest.approx(gutter[0], abs=4), "to the gutter"
-    assert gutter[1] + gutter[3] == pytest.approx(low[1] + low[3], abs=1), "up in it"
-    assert gutter[1] == pytest.approx(high[1], abs=1)
-    assert high[0] == pytest.approx(gutter[0], abs=1)
-    assert high[0] + high[2] == pytest.approx(seven[0] + 3, abs=1), "to 7"
-    assert seven[1] == pytest.approx(high[1], abs=1)
-    page.close()
 
 
 def test_a_file_that_is_no_progress_is_told_in_one_sentence(tmp_path, monkeypatch, capsys):

@@ -91,8 +91,7 @@ class PeakMemory:
         """Draw all peaks as areas at one scale; ``presenter``: type for a room."""
         figure = picture.draw(self.records, self.limit_bytes, presenter=presenter)
         key = f"Areas: peaks above the inputs on {self.device}, {self.dtype}, {self.heads} heads, "
-        key += f"head_dim {self.head_dim}. Filled: measured; outlined: by formula; dashed: N/2"
-        key += "; hatched: over the limit." if self.limit_bytes else "."
+        key += f"head_dim {self.head_dim}. Filled: measured; outlined: by formula."
         return figure.says(self.finding(), key, self.table())
 
     def __repr__(self) -> str:

@@ -25,13 +25,13 @@ _GAP = 0.035  # between the baseline and what hangs below it, of the largest squ
 def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -> Figure:
     """Draw what naive and fused hold at each N as areas; ``presenter``: type for a room.
 
-    A square unit of the axes is a byte. Every peak is a rectangle of two squares; the limit is a
-    dotted level across the last one: below it lies as much as there is. Fused attention's peak
-    hangs below the baseline.
+    A square unit of the axes is a byte. Every peak is a rectangle of two squares; the limit is one
+    too, dotted, at the corner of the last. Fused attention's peak hangs below the baseline. On a
+    narrow page what has no room in a row begins the next.
     """
     size = 20 if presenter else FONT_SIZE
     figure, axes = new_figure(figsize=(14, 4.2) if presenter else (11, 2.85), grows=True)
-    figure.narrow, narrow_axes = new_figure(figsize=(4.9, 3.6))
+    figure.narrow, narrow_axes = new_figure(figsize=(4.9, 4.9))
     for drawn, at, shape in (
         (figure, axes, _Shape(size)),
         (figure.narrow, narrow_axes, _Shape(FONT_SIZE, narrow=True)),
@@ -43,63 +43,85 @@ def draw(records: Sequence[Peak], limit_bytes: int | None, *, presenter: bool) -
 
 @dataclass(frozen=True)
 class _Shape:
-    """Size of the type (points), and whether the page is narrow: then S lies on P."""
+    """Size of the type (points), and whether the page is narrow: then areas stand in rows."""
 
     size: float
     narrow: bool = False
 
-    @property
-    def squares(self) -> tuple[int, int]:
-        """Squares of a peak, across and up."""
-        return (1, 2) if self.narrow else (2, 1)
+
+def _places(
+    lengths: Sequence[int], side: float, top: float, deep: float, *, narrow: bool
+) -> dict[int, tuple[float, float]]:
+    """Return where the areas of each N begin: from the left, and on which baseline."""
+    room, gap = (0.34 if narrow else 0.88) * top, (0.08 if narrow else 0.12) * top
+    places, left, base = {}, 0.0, 0.0
+    for n in lengths:
+        if narrow and left and left + 2 * side * n > 2.1 * top:
+            left, base = 0.0, base - deep - side * n - 0.42 * top
+        places[n] = (left, base)
+        left += max(2 * side * n, room) + gap
+    return places
 
 
 def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _Shape) -> None:
-    size, narrow, (across, up) = shape.size, shape.narrow, shape.squares
-    lengths, starts = sorted({record.n for record in records}), []
+    size, narrow = shape.size, shape.narrow
+    lengths = sorted({record.n for record in records})
     side = _side_per_row(records)
-    top = up * max([sqrt((limit_bytes or 0) / 2), *(side * n for n in lengths)]) or 1.0
-    room = (0.275 if narrow else 0.88) * top  # of the narrowest column: its words need it
-    left, x, gap = 0.0, 0.0, (0.04 if narrow else 0.12) * top
-    fused = [up * sqrt((r.bytes or 0) / 2) for r in records if r.method == "fused"]
-    deep = max([0.05 * top, *fused])
-    for n in lengths:
-        x = left
-        starts.append(x)
+    limit = sqrt((limit_bytes or 0) / 2)
+    top = max([limit, *(side * n for n in lengths)]) or 1.0
+    gap = (0.04 if narrow else 0.12) * top
+    deep = max([0.05 * top, *(sqrt((r.bytes or 0) / 2) for r in records if r.method == "fused")])
+    places = _places(lengths, side, top, deep, narrow=narrow)
+    for n, (x, base) in places.items():
         for record in (record for record in records if record.n == n):
-            _draw_area(axes, record, x, side * n, top, limit_bytes, shape)
+            _draw_area(axes, record, (x, base), top, limit, shape)
         if n / 2 in lengths and n / 2 * side > 0.05 * top:  # the one before fits in four times
-            wide, tall = across * side * n / 2, up * side * n / 2
-            axes.plot([x, x + wide, x + wide], [tall, tall, 0], color=PAGE_INK,
-                      linestyle=(0, (3, 3)), linewidth=size / 14, gid="half")  # fmt: skip
-        _say(axes, str(n), (x, -_GAP * top - deep), (0, -0.75), size, va="top")
-        left += max(across * side * n, room) + gap
-    right = max(left, (1.4 if narrow else 5) * top)  # four doublings: the scale stays meanwhile
+            half, last = side * n / 2, n == lengths[-1]
+            axes.plot([x, x + 2 * half, x + 2 * half], [base + half, base + half, base],
+                      color=PAGE_INK, linestyle=(0, (3, 3)), linewidth=size / 14,
+                      gid="half")  # fmt: skip
+            if last and half > 0.3 * top:
+                ink = PAGE_INK if side * n > limit > 0 else "#000000"
+                _say(axes, "the one before", (x + half, base + half / 2), (0, 0), size * 0.85,
+                     ha="center", va="center", color=ink)  # fmt: skip
+        _say(axes, str(n), (x, base - _GAP * top - deep), (0, -0.75), size, va="top")
+        if not x:
+            _name_row(axes, base, top, deep, gap, size)
     if limit_bytes and lengths:
-        wide = across * side * lengths[-1]
-        level = limit_bytes / wide
-        axes.plot([x, x + wide], [level] * 2, color=PAGE_INK, linestyle=":", linewidth=size / 6)
-        _say(axes, f"our limit {bytes_binary(limit_bytes)}", (x + wide, level), (-0.3, -0.3),
-             size * 0.85, ha="right", va="top")  # fmt: skip
+        x, base = places[lengths[-1]]
+        axes.plot([x, x, x + 2 * limit, x + 2 * limit, x],
+                  [base, base + limit, base + limit, base, base], color=PAGE_INK, linestyle=":",
+                  linewidth=size / 6, gid="limit")  # fmt: skip
+        _say(axes, f"our limit {bytes_binary(limit_bytes)}", (x, base + limit), (0.4, -0.3),
+             size * 0.85, va="top", fontweight="bold")  # fmt: skip
     ran = [(r.n, r.bytes) for r in records if r.method == "naive" and r.bytes]  # not by formula
     steps = [(b / a, n, m) for (n, a), (m, b) in pairwise(ran)]
     if steps and all(m == 2 * n and abs(factor - 4) < 0.1 for factor, n, m in steps):
         _, n, m = steps[-1]
-        start, end = ((starts[lengths.index(at)], up * side * at) for at in (n, m))
-        middle = start[0] + across * side * n / 2, start[1] + (0.1 if narrow else 0.16) * top
-        _say_law(axes, middle, (end[0], 0.85 * end[1]), shape, _fused_law(records))
-    axes.axhline(0, color=PAGE_INK, linewidth=size / 14, zorder=0)
-    for method, way in (("naive", 0.4), ("fused", -0.3)):
-        _say(axes, method, (-gap, -_GAP * top * (way < 0)), (0, way), size * 0.85, ha="right",
-             va="bottom" if way > 0 else "top", color=text_colour(_COLOURS[method]))  # fmt: skip
-    _say(axes, "N =", (-gap, -_GAP * top - deep), (0, -0.75), size, ha="right", va="top")
-    before, below, above = (-0.25, -0.26, 1.1) if narrow else (-0.69, -0.33, 1.22)
-    axes.set(xlim=(before * top, right), ylim=(below * top, above * top),
+        (x, base), (end, below) = places[n], places[m]
+        start = x + 1.8 * side * n, base + side * n
+        _say_law(axes, start, (end, below + 0.8 * side * m), shape, _fused_law(records))
+    left, right = (-0.3, 2.15) if narrow else (-0.69, max([5, *(
+        (x + 2 * side * n) / top + 0.12 for n, (x, _) in places.items()
+    )]))  # fmt: skip
+    least = min([0.0, *(base for _, base in places.values())]) - deep
+    highest = max([side * n for n, (_, base) in places.items() if not base] or [top])
+    high = highest + 0.12 * top if least < -top else 1.22 * top
+    axes.set(xlim=(left * top, right * top), ylim=(least - (0.2 if narrow else 0.28) * top, high),
              aspect="equal", anchor="NW")  # fmt: skip
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_visible(False)
+
+
+def _name_row(axes: Any, base: float, top: float, deep: float, gap: float, size: float) -> None:
+    """Draw a row's baseline, and what stands on it and hangs below it."""
+    axes.axhline(base, color=PAGE_INK, linewidth=size / 14, zorder=0)
+    for method, way in (("naive", 0.4), ("fused", -0.3)):
+        _say(axes, method, (-gap, base - _GAP * top * (way < 0)), (0, way), size * 0.85, ha="right",
+             va="bottom" if way > 0 else "top", color=text_colour(_COLOURS[method]))  # fmt: skip
+    _say(axes, "N =", (-gap, base - _GAP * top - deep), (0, -0.75), size, ha="right", va="top")
 
 
 def _fused_law(records: Sequence[Peak]) -> str:
@@ -114,16 +136,16 @@ def _fused_law(records: Sequence[Peak]) -> str:
 def _say_law(
     axes: Any, start: tuple[float, float], end: tuple[float, float], shape: _Shape, fused: str
 ) -> None:
-    """Write what one doubling does to either's memory, beside an arrow from area to area."""
+    """Lead an arrow from area to area, and write beside it what one doubling does to either."""
     look = {"fontweight": "bold"}
-    bow: dict[str, Any] = {"arrowstyle": "->", "connectionstyle": "arc3,rad=-0.35", "shrinkB": 4}
-    bow |= {"color": text_colour("naive"), "linewidth": shape.size / 9}
+    bow: dict[str, Any] = {"arrowstyle": "->", "connectionstyle": "arc3,rad=-0.5", "shrinkB": 2}
+    bow |= {"color": text_colour("naive"), "linewidth": shape.size / 9, "shrinkA": 0}
     axes.annotate("", end, start, arrowprops=bow, fontsize=shape.size)
     says = ["N × 2: naive’s", "memory (area) × 4"]
     naive = says if shape.narrow else [" ".join(says)]
     for row, line in enumerate([*naive, fused]):  # each a text, so that each ends at the arrow
         look["color"] = text_colour("naive" if row < len(naive) else "flash")
-        off = (-0.4, 0.5 + 1.2 * (len(naive) - row))
+        off = (-0.6, 2.2 + 1.2 * (len(naive) - row))
         _say(axes, line, start, off, shape.size, va="center", ha="right",
              in_layout=False, **look)  # fmt: skip
 
@@ -144,41 +166,34 @@ def _side_per_row(records: Sequence[Peak]) -> float:
 
 
 def _draw_area(
-    axes: Any, record: Peak, x: float, side: float, top: float, limit: int | None,
-    shape: _Shape,
-) -> None:  # fmt: skip
-    """Draw a record from x on: naive above the baseline, fused below; ``side`` is naive's."""
+    axes: Any, record: Peak, at: tuple[float, float], top: float, limit: float, shape: _Shape
+) -> None:
+    """Draw a record from ``at`` on: naive above the baseline, fused below; ``limit`` is a side."""
     from matplotlib.patches import Polygon, Rectangle
 
     naive, text, size = record.method == "naive", text_colour(_COLOURS[record.method]), shape.size
     n_bytes = (record.predicted_bytes if record.out_of_memory else record.bytes) or 0
     square = sqrt(n_bytes / 2)  # S, and P
-    wide, tall = (square * many for many in shape.squares)
-    y = 0.0 if naive else -_GAP * top - tall
+    (x, base), wide, tall = at, 2 * square, square
+    y = base if naive else base - _GAP * top - tall
     colour = hex_of(_COLOURS[record.method])
     look: dict[str, Any] = {"facecolor": colour}
     if record.out_of_memory:  # as large as it wanted to be, empty because it never was
         look = {"facecolor": "none", "edgecolor": colour, "linewidth": 2}
-        level = min(tall, (limit or 0) / wide)
-        axes.fill_between([x, x + wide], 0, level, color=colour, alpha=0.18, lw=0)
-        beyond: dict[str, Any] = {
-            "facecolor": "none",
-            "edgecolor": colour,
-            "hatch": "//",
-            "linewidth": 0,
-        }
+        fits = min(limit, square)
+        axes.fill_between([x, x + 2 * fits], y, y + fits, color=colour, alpha=0.18, lw=0)
+        beyond = [(0, fits), (0, tall), (wide, tall), (wide, 0), (2 * fits, 0), (2 * fits, fits)]
         axes.add_patch(Polygon(
-            [(x, level), (x, tall), (x + wide, tall), (x + wide, level)], **beyond
+            [(x + a, y + b) for a, b in beyond],
+            facecolor="none", edgecolor=colour, hatch="//", linewidth=0,
         ))  # fmt: skip
     axes.add_patch(Rectangle((x, y), wide, tall, **look))
     if naive:
-        inside = record.out_of_memory and (limit or 0) > n_bytes / 4
-        middle = ([x, x + wide], [square] * 2) if shape.narrow else ([x + square] * 2, [0, tall])
-        axes.plot(*middle, color=PAGE_INK, linewidth=size / 14)
-    if naive and tall > 0.4 * top and (inside or not record.out_of_memory):  # scores and weights
-        for i, name in enumerate("SP"):
-            spot = (x + square * (0.5 + i), square * 0.25)
-            spot = (x + square / 4, square * (1.25 - i)) if shape.narrow else spot
+        axes.plot([x + square] * 2, [y, y + tall], color=PAGE_INK, linewidth=size / 14)
+    if naive and tall > 0.4 * top and (limit > tall / 2 or not record.out_of_memory):
+        for i, name in enumerate("SP"):  # scores and weights
+            part = 0.94 if record.out_of_memory else 1
+            spot = (x + square * (0.5 + i) * part, y + square * 0.66)
             ink = PAGE_INK if record.out_of_memory else "#000000"  # on orange, whatever the page
             _say(axes, name, spot, (0, 0), size, ha="center", va="center", fontweight="bold",
                  color=ink)  # fmt: skip
@@ -190,7 +205,7 @@ def _draw_area(
     if naive:
         spot, off = (x + over * wide, y + tall), (0.0, 0.45)
     else:
-        spot, off = (x + wide, -_GAP * top), (0.4, 0.15)
+        spot, off = (x + wide, base - _GAP * top), (0.4, 0.15)
     _say(axes, says, spot, off, size * 0.85,
          va="bottom" if naive else "top", ha="right" if over else "left",
          color=text, linespacing=1.05, fontweight="bold" if over else "normal",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ MOST_NUMBERS = 1 << 20  # in a result that is compared with what is known
 TO_BE_CERTAIN = 2  # further cases that show a mistake, before it is said as a fact
 _MOST_TRIED = 4  # further cases on which the student's function is run
 _A_PART = 0.3  # of what is wrong in a case, in which a mistake and its model may part ways
+_MOST_RIVALS = 8  # that are told apart from the one that is confirmed: NaN has hundreds of causes
 _MOSTLY = 0.6  # of the cases where it should show, it does so in part: it may be the mistake
 
 
@@ -262,14 +263,17 @@ def _told_apart(
     other that tells them apart, if there is any.
     """
     drawn: list[Seen] = []
+    asked = 0
     for rival in rivals if isinstance(one, Known) else ():
         assert isinstance(one, Known)
         if not isinstance(rival, Known) or rival.mistake.name == one.mistake.name:
             continue
         if _explained(rival, tried) < _explained(one, tried):
             continue
+        if (asked := asked + 1) > _MOST_RIVALS:
+            break
         drawn = drawn or [*_drawn(exercise, tried)]
-        for other in drawn:
+        for other in map(replace, drawn):  # which forgets what others make of it: that is large
             mine, theirs = (other.made_by(known.mistake).answer for known in (one, rival))
             if not _fits(mine, other.answer) or not _fits(theirs, other.answer):
                 continue

@@ -31,6 +31,7 @@ from course_lib.judging.finding import Finding
 from course_lib.judging.hosts import Host, Ran
 from course_lib.judging.kernel_judge import no_race
 from course_lib.judging.load_map import LoadMap, load_map
+from course_lib.judging.misconceptions import OF_ADDRESSES
 from course_lib.judging.outcomes import (
     OUT_OF_BOUNDS,
     failed,
@@ -194,9 +195,10 @@ def _judge_one(exercise: Exercise, host: Host, case: Case, before: list[Seen] | 
 
 
 def _named_elsewhere(exercise: Exercise, host: Host) -> Named | None:
-    """Return the known mistake in the first case that is wrong and stays inside its tensors.
+    """Return what is wrong with the addresses in the first case in which none leads out.
 
-    What leads out of a tensor in one case often reads other numbers of it in the next.
+    What leads out of a tensor in one case reads other numbers of it in the next. (Where anything
+    else is wrong there, it is another mistake, or numbers that nobody has written.)
     """
     passed = list[Seen]()
     for case in exercise.cases(np.random.default_rng(1)):
@@ -214,7 +216,8 @@ def _named_elsewhere(exercise: Exercise, host: Host) -> Named | None:
             failed_now = Seen(exercise, case, answer, theirs, passed=False)
             with contextlib.suppress(*OF_FORGED_DATA):
                 named = recognise(exercise, [*passed, failed_now], partial(_result, exercise, host))
-                return named if named and named.certain else None
+                tells = named and named.certain and named.mistake.name in OF_ADDRESSES
+                return named if tells else None
     return None
 
 

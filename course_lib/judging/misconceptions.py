@@ -611,6 +611,14 @@ _LAST = (
 SAYS = {one.name: one.says for one in _KNOWN + _SELDOM + _LSE + _LAST}
 """Name -> the sentence for it, for those who compute the same mistake in another way."""
 
+OF_ADDRESSES = frozenset(
+    one.name
+    for one in _KNOWN
+    if all(slip.contiguous or slip.strides for slip in one.slips)
+    or one.name.endswith("at the wrong stride")
+)
+"""The names of those by which addresses are wrong, which may lead out of a tensor."""
+
 
 def streaming_slips() -> Iterator[Known]:
     """Yield the mistakes that any rule for pairs leaves possible."""

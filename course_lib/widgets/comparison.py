@@ -22,7 +22,7 @@ _HEAD = (
     '<small style="display:block;font-size:13px;line-height:19px;margin-bottom:2px;'
     f'font-weight:650;color:{_WORDS}">⚑ What you predicted</small>'
 )
-_GAP = f"border-bottom:1.5px dashed {_LINE}"
+_ROW = 22  # px: of a flag on the line
 _FRAME = f"{SHEET};max-width:930px;margin:8px 0;line-height:1.5;font-size:16px"
 _READ = "58em"  # a line that can be read
 _CODE = f"background:{_LINE}26;border-radius:3px;padding:0 3px;color:inherit"
@@ -112,12 +112,10 @@ class Comparison:
             for label, value in self.lines()
         )
         line, why = self._line(), f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
-        if line:
-            told = self._verdict()
-            told = f"<b>{told}</b> " * (f">{self._factor()}</div>" not in line)  # it is said once
-            why = (
-                f'{self._to_scale()}<p style="max-width:{_READ}">{told}{rich(self.explanation)}</p>'
-            )
+        if line:  # what it comes to, evenly; then where that is on the line that was asked on
+            told = f"<b>{self._verdict()}</b> {rich(self.explanation)}"
+            why = f'<p style="max-width:{_READ};margin:8px 0">{told}</p>{line}'
+            line = self._to_scale()
         look = "margin:0 0 12px;font-size:19px;line-height:27px"
         asked = f'<p style="{look}"><b>{rich(self.question)}</b></p>'
         note = f'<p style="{_NOTE}">{rich(self.note)}</p>'.replace(" = ", "\xa0=\xa0")
@@ -178,15 +176,16 @@ class Comparison:
         sums = {name: sum(_parts(size).values()) for name, size in self.sizes.items()}
         parts, share = _parts(self.sizes[option]), bar_width(sums[option], sums.values())
         words = said(sums[option], self.unit) + _told(parts)
-        return _bar(f"{share:.1f}%", _TRUTH if happened else _LINE, words, _REASON, parts)
+        return _bar(f"{share:.1f}%", _TRUTH if happened else _LINE, words, _REASON, parts, 16)
 
     def _to_scale(self) -> str:
         """Return guess and truth, and what is 1 × of a factor, as bars of an even scale.
 
-        On the line above each step is ten times the one before, and a factor looks small.
+        On the line of the question each step is ten times the one before: there a factor looks
+        small.
         """
         (answer,), guess = self.answers, self.predictions[-1]
-        rows = [(answer, _TRUTH, "true"), (guess, _GUESS, "you")]
+        rows = [(answer, _TRUTH, "the answer"), (guess, _GUESS, "you")]
         if self.unit == "×":
             rows.append((1, _LINE, self.one))
         known = {} if self.options else self.sizes
@@ -194,20 +193,22 @@ class Comparison:
         most = max(value for value, *_ in rows)
         words = [f"{said(value, self.unit)}, {name}" for value, _, name in rows]
         long = [len(text) for text, row in zip(words, rows, strict=True) if row[0] > most / 2]
-        room = 0.55 * max(long) + 0.5  # em: the longest bar and its words take the whole width
+        room = 0.62 * max(long) + 0.5  # em: the longest bar and its words take the whole width
         bars = "".join(
             _bar(
                 f"calc({100 * value / most:.1f}% - {room * value / most:.2f}em)",
                 colour,
                 text,
-                parts=parts if name == "true" else {},
+                f"margin:5px 0;font-weight:{400 if name == self.one else 650}",
+                parts if name == "the answer" else {},
+                22,
             )
             for text, (value, colour, name) in sorted(
                 zip(words, rows, strict=True), key=lambda pair: pair[1][0]
             )
         )
         told = f"<small>{said(answer, self.unit)}{_told(parts)}</small>" * (len(parts) > 1)
-        return f'<div style="margin:4px 23px 0"><small>On an even scale:</small>{bars}{told}</div>'
+        return f'<div style="margin:4px 23px 0">{bars}{told}</div>'
 
     def _verdict(self) -> str:
         """Return how the guess, or the first and the last one, did: "4 times too low."."""
@@ -235,8 +236,7 @@ class Comparison:
             (guess, self.answers[0], f"{name}: {said(guess, self.unit)}", _GUESS, "#fff")
             for guess, name in zip(guesses[::-1], names, strict=True)
         ]
-        flags_at = [self.answers[0], guesses[-1]]
-        foot = 30 * len(flags) + 8  # px: where the line lies
+        foot = _ROW * len(flags) + 8  # px: where the line lies
         shown = [
             _flag(100 * (math.log10(value) - low) / (high - low), value > other, row, foot, *look)
             for row, (value, other, *look) in enumerate(flags)
@@ -245,22 +245,14 @@ class Comparison:
         powers = range(low, high + 1, every)
         ratio = self.unit == "×"
         ticks = [_tick(100 * (p - low) / (high - low), foot, p) for p in powers]
-        line = f"position:absolute;top:{foot - 2}px;width:100%;height:4px;background:{_LINE}"
-        truth_at, guess_at = (100 * (math.log10(x) - low) / (high - low) for x in flags_at)
+        line = f"position:absolute;top:{foot - 1}px;width:100%;height:2px;background:{_LINE}"
         sense = {low: "less", 0: "the same", high: "more"} if ratio and low < 0 else {}
         words = [_sense(100 * (p - low) / (high - low), foot, text) for p, text in sense.items()]
-        between = _to_the_right(guess_at, guess_at > truth_at, flags[1][2]) != (guess_at > truth_at)
-        factor = "" if between or len(guesses) > 1 else self._factor()  # else its flag lies on it
-        gap = _gap(truth_at, guess_at, factor, foot)
         return (
-            f'<div style="position:relative;height:{foot + 36 + 20 * bool(sense)}px;'
-            f'margin:0 23px"><div style="{line}"></div>{_small_ticks(low, high, foot)}'
-            f"{''.join(ticks)}{''.join(words)}{gap}{''.join(shown)}</div>"
+            f'<div style="position:relative;height:{foot + 30 + 17 * bool(sense)}px;'
+            f'margin:14px 23px 0;font-size:0.81em"><div style="{line}"></div>'
+            f"{_small_ticks(low, high, foot)}{''.join(ticks)}{''.join(words)}{''.join(shown)}</div>"
         )
-
-    def _factor(self) -> str:
-        """Return how far off the last guess is: "4.1 × too low"."""
-        return self._judged(self.predictions[-1]).rsplit(", ", 1)[1].replace(" times", " ×")
 
 
 def _parts(size: Size) -> Mapping[str, float]:
@@ -268,10 +260,14 @@ def _parts(size: Size) -> Mapping[str, float]:
     return size if isinstance(size, Mapping) else {"": size}
 
 
+def _whole(name: str) -> str:
+    """Return a part's name with all that is in it."""
+    return "Q, K, V, O" if name == "Q to O" else name
+
+
 def _hues(name: str) -> list[str]:
     """Return the colours of the tensors in a part's name: of "Q and K" two, of "Q to O" four."""
-    tensors = "Q K V O" if name == "Q to O" else name
-    return [hex_of(_TENSORS[one]) for one in re.findall(r"\b[QKVOSP]\b", tensors)]
+    return [hex_of(_TENSORS[one]) for one in re.findall(r"\b[QKVOSP]\b", _whole(name))]
 
 
 def _stripes(parts: Mapping[str, float]) -> str:
@@ -289,7 +285,8 @@ def _stripes(parts: Mapping[str, float]) -> str:
 def _told(parts: Mapping[str, float]) -> str:
     """Return what the parts of a bar are: ": S 1.07, Q and K 0.0336"; "" of one part."""
     named = [
-        f'<span style="{_MARK}">{_swatch(name) * bool(_stripes(parts))}{name}\xa0{told}</span>'
+        f'<span style="{_MARK}">{_swatch(name) * bool(_stripes(parts))}'
+        f"{_whole(name)}\xa0{told}</span>"
         for name, told in ((name, said(size, "")) for name, size in parts.items())
     ]
     return f": {', '.join(named)}" if len(named) > 1 else ""
@@ -302,10 +299,15 @@ def _swatch(name: str) -> str:
 
 
 def _bar(
-    wide: str, colour: str, words: str, place: str = "", parts: Mapping[str, float] = _NOTHING
+    wide: str,
+    colour: str,
+    words: str,
+    place: str = "",
+    parts: Mapping[str, float] = _NOTHING,
+    tall: int = 10,
 ) -> str:
     """Return a bar as ``wide`` as said, cut where its parts end, and words behind it."""
-    bar = f"flex:none;height:10px;width:{wide};min-width:2px;background:{colour}"
+    bar = f"flex:none;height:{tall}px;width:{wide};min-width:2px;background:{colour}"
     if len(parts) > 1:
         at, cuts = 0.0, []
         for size in list(parts.values())[:-1]:
@@ -323,7 +325,6 @@ def _bar(
 # Narrower than twice the line's margin: at its ends, on a phone, nothing stands out of the page.
 _ON_ITS_TICK = (
     "width:3.4em;margin-left:-1.7em;display:flex;justify-content:center;white-space:nowrap;"
-    "font-size:0.87em"
 )
 
 
@@ -337,27 +338,14 @@ def _flag(at: float, right: bool, row: int, foot: int, words: str, colour: str, 
     """Return a flag that stands ``at`` percent of the line; its words lie away from the other."""
     right = _to_the_right(at, right, words)
     side, x, round_ = ("left", at, "0 6px 6px 0") if right else ("right", 100 - at, "6px 0 0 6px")
-    pole = f"position:absolute;{side}:{x:.4g}%;top:{30 * row}px;height:{foot - 30 * row + 8}px"
+    pole = f"position:absolute;{side}:{x:.4g}%;top:{_ROW * row}px;height:{foot - _ROW * row + 6}px"
     cloth = f"background:{colour};color:{ink}" if ink else "box-shadow:inset 0 0 0 2px"
-    cloth = f"{cloth};padding:1px 10px;border-radius:{round_}"
+    cloth = f"{cloth};padding:0 7px;border-radius:{round_}"
     return (
         f'<div style="{pole};border-{side}:3px solid {colour};margin-{side}:-1.5px">'
-        f'<div style="{cloth};line-height:24px;white-space:nowrap;font-weight:650">'
+        f'<div style="{cloth};line-height:19px;white-space:nowrap;font-weight:650">'
         f"{rich(words)}</div></div>"
     )
-
-
-def _gap(truth: float, guess: float, words: str, foot: int) -> str:
-    """Return how many times too much or too little, between two flags that leave room for it."""
-    wide = abs(truth - guess)
-    if wide < 9:
-        return ""
-    place = f"position:absolute;left:{min(truth, guess):.4g}%;width:{wide:.4g}%;top:{foot - 30}px"
-    look = f"{_GAP};height:20px;line-height:20px;text-align:center;font-size:0.87em"
-    words = (
-        words if wide > 19 else words.split(" too")[0] if wide > 12 else ""
-    )  # percent, on a phone
-    return f'<div style="{place};{look}">{words}</div>'
 
 
 def _small_ticks(low: int, high: int, foot: int) -> str:

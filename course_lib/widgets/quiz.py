@@ -7,7 +7,7 @@ What counts as right is tested in tests/widgets/test_javascript.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import traitlets
@@ -41,6 +41,7 @@ class Quiz(CourseWidget):
         tolerance: how far off still counts, relative to the answer (absolute where it is 0).
         unit: shown behind the number, or behind those of the options.
         whole: of what the options' numbers are parts: then a bar is that part, in an outline of it.
+            As ``{name: number}`` it is their sum, and the outline is cut where they end.
         explanation: of the number.
 
     Raises:
@@ -60,6 +61,7 @@ class Quiz(CourseWidget):
     tolerance = traitlets.Float(0.01, min=0).tag(sync=True)
     unit = traitlets.Unicode().tag(sync=True)
     whole = traitlets.Float(None, allow_none=True).tag(sync=True)
+    pieces: traitlets.List = traitlets.List().tag(sync=True)  # of the whole: name and number
     explanation = traitlets.Unicode().tag(sync=True)
     tries = traitlets.Int(0).tag(sync=True)
     solved = traitlets.Bool(False).tag(sync=True)
@@ -74,7 +76,7 @@ class Quiz(CourseWidget):
         answer: float | None = None,
         tolerance: float = 0.01,
         unit: str = "",
-        whole: float | None = None,
+        whole: float | Mapping[str, float] | None = None,
         explanation: str = "",
         presenter: bool = False,
     ) -> None:
@@ -89,6 +91,9 @@ class Quiz(CourseWidget):
             raise ValueError(f"answer must be a finite number, got {answer!r}.")
         if not is_number(tolerance) or tolerance < 0:
             raise ValueError(f"tolerance must be a number of at least 0, got {tolerance!r}.")
+        pieces: Mapping[str, float] = whole if isinstance(whole, Mapping) else {}
+        if isinstance(whole, Mapping):
+            whole = sum(whole.values())
         sizes = [choice["size"] for choice in choices if choice["size"] is not None]
         if whole is not None and not (is_number(whole) and sizes and float(whole) >= max(sizes)):
             raise ValueError(f"whole must be at least what each option comes to, got {whole!r}.")
@@ -99,6 +104,7 @@ class Quiz(CourseWidget):
             tolerance=float(tolerance),
             unit=unit,
             whole=None if whole is None else float(whole),
+            pieces=[[name, float(size)] for name, size in pieces.items()],
             explanation=explanation,
             presenter=presenter,
         )

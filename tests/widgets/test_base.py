@@ -153,7 +153,7 @@ def test_text_has_contrast_in_both_themes(mount, name, dark):
                && n.parentNode.querySelector('.fac-race-grab');
              const on = n.matches('.fac-pages-plus-says, .fac-clock-letter, .fac-pages-own-chip');
              const pool = n.matches('.fac-server-who')
-               && document.querySelector('.fac-server-other'); // the paler one of two
+               && document.querySelector('.fac-server-used');
              const plate = on ? n.previousElementSibling : pool || flag;
              const paint = getComputedStyle(n); // some words stand on a cloth or on a button
             const ink = n.namespaceURI.endsWith('svg') ? paint.fill : paint.color;

@@ -18,6 +18,7 @@ WIDGETS = EVERY | {
     "Predict, a number": EVERY["Predict"],
     "Quiz": lambda: widgets.Quiz("Which?", [("a", False, "No."), ("b", True, "Yes.")]),
     "Quiz, a number": lambda: widgets.Quiz("How many?", answer=7, explanation="Seven."),
+    "Race": lambda: widgets.Race(flag=0.5),  # before, the flag is the one handle
     "TileStepper": lambda: middle_of(widgets.TileStepper()),
 }
 

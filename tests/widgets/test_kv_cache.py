@@ -132,21 +132,27 @@ def test_each_way_to_keep_the_cache_says_what_it_keeps(mount, width):
     for name in VARIANTS:
         assert cache.says(name) in shown
     assert sorted(fits) == sorted(str(cache.requests(name)) for name in VARIANTS)
-    heads = variants.locator(".fac-t-soft").all_text_contents()
-    assert heads == ["requests" if width == 480 else "requests that fit", "size of one request"]
+    groups = variants.locator(".fac-kv-group").all_text_contents()
+    assert groups == ["K/V heads", "bytes a number", "other models"], "by what changes"
     assert "only the last 512 keys are kept" in shown
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_a_request_is_as_long_as_a_bar_as_it_is_as_a_brick(mount, width):
-    page = mount(KVCacheCalculator(), width=width, reduced=True)
-    brick = page.locator(".fac-kv-asked").bounding_box()
-    bars = page.locator(".fac-kv-bar").evaluate_all(
-        "ns => ns.map(n => n.getBoundingClientRect()).map(b => [b.x, b.width])"
-    )
-    assert bars[1] == pytest.approx([brick["x"] + 2, brick["width"] - 4], abs=0.6)  # its stroke
-    assert bars[0][1] == pytest.approx(4 * bars[1][1], rel=0.01)  # MHA
+def test_a_bar_is_as_long_as_many_requests_fit(mount, width):
+    """Bars of the size of one had the best way look the least."""
+    cache = KVCacheCalculator()
+    page = mount(cache, width=width, reduced=True)
+    bars = page.locator(".fac-kv-bar.fac-fill-other")
+    long = bars.evaluate_all("ns => ns.map(n => n.getBBox().width)")
+    want = [cache.requests(name) for name in ("MHA", "this model", "MQA", "int8", "window", "MLA")]
+    shown = page.locator(".fac-kv-fit")
+    assert shown.all_text_contents() == list(map(str, want))
+    assert [x / long[1] for x in long] == pytest.approx([n / want[1] for n in want], rel=0.01)
+    for number, said in zip(shown.all(), page.locator("[data-variant]").all(), strict=True):
+        a, b = number.bounding_box(), said.bounding_box()
+        assert a["x"] + a["width"] < b["x"] + 5, "a halo has no ink"
+        assert b["x"] + b["width"] <= width
     assert page.locator(".fac-kv-store").count() == page.locator(".fac-kv-choice").count() == 3
     assert page.locator(".fac-stage text", has_text="press to try").count() == 1
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from traitlets import TraitError
 
-from course_lib.style.palette import hex_of
 from course_lib.widgets import PageTable
 from course_lib.widgets.page_table import EXAMPLES
 
@@ -222,7 +221,7 @@ def test_another_page_size_lays_the_same_operations_anew(mount):
         box = page.get_by_label("slots per page").nth(1)
         box.fill(str(size))
         box.press("Enter")
-        held = f"{pages} × {size} = {pages * size} slots held, {empty} empty"
+        held = f"{empty} of {pages * size} are empty"
         assert held in page.locator(".fac-stage").text_content()
         assert frame_of(page)["page_size"] == size
         outline = page.locator(".fac-pages-mine").get_attribute("d")
@@ -325,8 +324,7 @@ def test_the_title_says_what_the_same_slots_have_left_and_follows_the_size_of_a_
     assert title.inner_text() == said.format(4096 // 16 - 49)
     page.get_by_label("slots per page").first.press("End")
     assert title.inner_text() == said.format(4096 // 64 - 14)
-    bars = page.locator(".fac-stage text").filter(has_text="slots held").all_text_contents()
-    assert [re.search(r"\((.*?)\)", text)[1] for text in bars] == ["16 %", "82 %"]
+    assert page.locator(".fac-pages-result").all_text_contents() == ["16 %", "82 %"]
 
 
 OVERLAPS = """() => { const of = [...document.querySelectorAll('.fac-stage text')]
@@ -379,13 +377,27 @@ def test_a_replay_walks_and_marks_what_is_wrong(mount, check_page):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_both_ways_say_what_they_hold_in_the_same_words(mount, width):
-    """On a phone it was *1024 each, the longest text*, of nothing."""
+def test_what_is_held_but_empty_is_a_pair_of_bars_at_one_scale(mount, width):
+    """The result was a line of small print under each pool."""
     page = mount(PageTable(lengths=(5, 17, 32, 700), reserve=1024), width=width, reduced=True)
     said = page.locator(".fac-stage text").all_text_contents()
-    told = "; ".join(said)  # what has no room in one line stands in two
-    assert "49 × 16 = 784 slots held, 30 empty (3.8 %); 207 pages free" in told
-    assert "4 × 1024 = 4096 slots held, 3342 empty (82 %); each has room for the longest" in told
+    assert page.locator(".fac-pages-result").all_text_contents() == ["3.8 %", "82 %"]
+    size = page.locator(".fac-pages-result").first.evaluate("n => getComputedStyle(n).fontSize")
+    assert float(size.removesuffix("px")) >= 24
+    long = {
+        title: page.locator(".fac-stage title", has_text=title).first.locator("..").evaluate(
+            "n => n.getBBox().width"
+        )
+        for title in (
+            "754 slots in use", "30 of 784 are empty", "3342 of 4096 are empty", "4096 slots",
+        )
+    }  # fmt: skip
+    bars = page.locator(".fac-pages-full").evaluate_all("ns => ns.map(n => n.getBBox().width)")
+    each = bars[0] / 754
+    assert bars == pytest.approx([754 * each] * 2), "the same tokens"
+    assert long["30 of 784 are empty"] == pytest.approx(30 * each, rel=0.01)
+    assert long["3342 of 4096 are empty"] == pytest.approx(3342 * each, rel=0.01)
+    assert "207 pages free" in said
     assert {"4096 slots, pages of 16", "4096 slots, blocks of 1024"} <= set(said)
 
 
@@ -397,11 +409,8 @@ def test_a_request_that_pages_take_and_blocks_refuse_stands_before_their_pool(mo
     pools = page.locator(".fac-pages-pool")
     assert pools.all_text_contents() == ["256 slots"] * 2
     in_pages, in_blocks = pools.evaluate_all(size)
-    if width == 480:  # a slot is as wide in both, and both are to be seen at once
-        assert in_pages[0] == in_blocks[0]
-        assert in_blocks[1] < 0.75 * in_pages[1]
-    else:
-        assert in_pages == in_blocks, "pools of the same size"
+    assert in_pages[0] == in_blocks[0], "a slot is as wide in both"
+    assert in_blocks[1] < 0.75 * in_pages[1]
     assert "6 free for a new request, blocks are full" in page.inner_text(".fac-finding")
     assert page.locator(".fac-pages-refused").count() == 0
     press(page, "a new request")
@@ -412,7 +421,7 @@ def test_a_request_that_pages_take_and_blocks_refuse_stands_before_their_pool(mo
     assert refused["y"] >= pool["y"] + pool["height"] - 2
     text = page.locator(".fac-stage").text_content()
     assert "✗ full: E must wait for 64 slots" in text
-    assert "4 × 64 = 256 slots held" in text, "no more than there are"
+    assert "117 of 256 are empty" in text, "no more than there are"
     press(page, "choose A")
     press(page, "end A")
     assert page.locator(".fac-pages-refused").count() == 0, "E has A's block"
@@ -520,12 +529,32 @@ def test_what_is_held_for_nothing_is_paler_than_the_data_in_the_dark_and_e_is_no
     """In the dark it was as strong as they; and A and E were two blues."""
     page = mount(PageTable(chosen="C"), width=1280, reduced=True, dark=True)
     waste = page.locator("path.fac-waste").evaluate("n => getComputedStyle(n).fill")
-    ground, naive = 17 / 255, int(hex_of("naive")[1:3], 16) / 255
-    red = float(re.findall(r"[\d.]+", waste)[0])
-    assert (red - ground) / (naive - ground) < 0.24
+    red, green, blue = map(float, re.findall(r"[\d.]+", waste)[:3])
+    assert red == pytest.approx(green, abs=0.01)
+    assert green == pytest.approx(blue, abs=0.01), "no hue: orange is S"
+    assert 0.07 < red - 17 / 255 < 0.2, "seen, and paler than the data"
     *others, e, _ = [
         [int(hue[i : i + 2], 16) for i in (1, 3, 5)]
         for hue in re.findall(r"fac-pages-\d { fill: (#\w{6})", str(PageTable._css))
     ]
     assert len(others) == 4
     assert min(sum((a - b) ** 2 for a, b in zip(e, one, strict=True)) for one in others) > 60**2
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_a_line_leads_from_each_place_of_the_table_and_a_copy_moves_nothing(mount, width):
+    """One line for all pages did not tell which is which; the pool grew when a copy was shown."""
+    tall = []
+    for pages in (PageTable(chosen="B"), PageTable.example("copy", chosen="B")):
+        page = mount(pages, width=width, reduced=True, again=True)
+        places = page.locator(".fac-pages-own")
+        cells = places.evaluate_all("ns => ns.map(n => n.getBBox().x + n.getBBox().width / 2)")
+        way = page.locator(".fac-pages-way").get_attribute("d")
+        assert [float(x) for x in re.findall(r"M([\d.]+)", way)] == pytest.approx(cells, abs=1)
+        pool = page.locator(".fac-pages-pool").first.evaluate("n => n.getBBox().height")
+        tall.append(round(pool))
+    assert tall[0] == tall[1]
+    if width == 1280:
+        slot = page.locator(".fac-pages-copies").first.evaluate("n => n.getBBox().width - 3")
+        assert slot > 11, "the slot that was copied is to be seen"

@@ -101,7 +101,7 @@ def cache(hands: Hands) -> None:
 def pages(hands: Hands) -> None:
     """A fork shares its pages until it grows; then the pages get another size."""
     hands.at("more", "Enter").at("Fork", "Enter").at("Append", "Enter").reads("it got a copy: page")
-    hands.at("End", "Space").types("slots per page", "8").has(page_size=8).reads("× 8 =")
+    hands.at("End", "Space").types("slots per page", "8").has(page_size=8).reads("pages of 8")
 
 
 def server(hands: Hands) -> None:

@@ -68,18 +68,7 @@ def test_a_guess_and_the_answer_are_flags_on_the_line_of_the_question():
     p.answer = 1
     assert ("left", "40", "The answer: 10 ×") in places()
     assert ("left", "20", "You: 1 ×") in places(), "to its left there is no room"
-    assert ">10 × too low</div>" not in shown(), "the flag of the guess lies there"
     assert "<b>10 times too low.</b>" in shown()
-    far = Predict("1-far", "How many?", unit="x")
-    far.answer = 2
-    apart = far.comparison(100)._repr_html_()
-    assert ">50 × too low</div>" in apart
-    assert "<b>" not in apart.split('<p style="max-width')[1], (
-        "how many times stands between the flags alone"
-    )
-    near = Predict("1-near", "How many?", unit="x")
-    near.answer = 8.7
-    assert "<b>1.1 times too low.</b>" in near.comparison(10)._repr_html_(), "no room for it there"
     p.answer = 1e6
     assert "10<sup>6</sup>" in shown(), "the line grows as far as a guess"
     assert [flag[2] for flag in places()[-3:]] == [
@@ -161,24 +150,27 @@ def test_no_flag_lies_on_the_words_between_them(blank, guess, truth):
     assert "too" in page.inner_text("body")
 
 
-def test_below_the_line_guess_and_truth_are_bars_of_an_even_scale_and_nothing_above_moves():
-    """On a line whose steps are factors, four times looks like a little."""
+def test_guess_and_truth_are_bars_of_an_even_scale_above_the_line_that_was_asked_on():
+    """On a line whose steps are factors, four times looks like a little: that is said second."""
     p = Predict("1-even", "How many?", unit="x")
     p.answer = 8
     page = p.comparison(33, "Because.")._repr_html_()
-    line, bars = page.split("On an even scale:")
+    bars, line = page.split("Because.")
     widths = re.findall(r"width:calc\(([\d.]+)% - ([\d.]+)em\);min-width", bars)
     shares = [float(percent) for percent, _ in widths]
     assert shares == pytest.approx([100 / 33, 800 / 33, 100], abs=0.06), "the width there is"
     room = [float(em) / share for (_, em), share in zip(widths, shares, strict=True)]
-    assert room == pytest.approx([room[2]] * 3, rel=0.02), "less the words, and one scale"
-    assert re.findall(r"</i><span>([^<]+)", bars) == ["1 ×, the same", "8 ×, you", "33 ×, true"]
+    assert room == pytest.approx([room[2]] * 3, rel=0.03), "less the words, and one scale"
+    assert re.findall(r"</i><span>([^<]+)", bars) == [
+        "1 ×, the same",
+        "8 ×, you",
+        "33 ×, the answer",
+    ]
+    assert all(int(tall) > 20 for tall in re.findall(r"none;height:(\d+)px", bars))
     assert "The answer: 33 ×" in line
-    assert bars.index("33 ×, true") < bars.index("Because.")
+    assert page.count("4.1") == 1, "how far off is said once"
     height = re.search(r"position:relative;height:(\d+)px", line)[1]
-    assert int(height) == 30 * 2 + 8 + 36 + 20, (
-        "as high as before: the line stays where it was asked"
-    )
+    assert int(height) < 110, "it is the lesser of the two"
     grams = Predict("1-grams", "How many?", unit="g")
     grams.answer = 8
     assert "the same" not in grams.comparison(33)._repr_html_(), "1 g is nothing to compare with"
@@ -195,7 +187,7 @@ def test_a_bar_is_cut_into_the_parts_that_are_known_and_one_times_is_named():
     p = Predict("1-parts", "How many?", unit="x")
     p.answer = 8
     page = p.comparison(33, "Because.", sizes={"S": 32, "O": 1}, one="the least")._repr_html_()
-    assert words_of(page) == ["1 ×, the least", "8 ×, you", "33 ×, true"], "one pitch"
+    assert words_of(page) == ["1 ×, the least", "8 ×, you", "33 ×, the answer"], "one pitch"
     assert "33 ×: S\xa032, O\xa01</small>" in re.sub("<(?!/small).*?>", "", page)
     assert [float(cut) for cut in re.findall(r"transparent ([\d.]+)%", page)] == [97.0]
     lines = Predict("1-cut", "Which?", ["a", "b"], unit="GB")
@@ -235,8 +227,12 @@ def test_a_guess_is_planted_on_a_line_of_numbers(mount, check_page):
     first = page.locator(".fac-ticks span").first.bounding_box()
     assert lying["x"] < first["x"] + first["width"] / 2 - 8, "off the line: on 1 it was a guess"
     pole = "n => getComputedStyle(n, '::before').content"
-    assert page.locator(".fac-parked").evaluate(pole) == "none"
-    assert lying["y"] + lying["height"] < scale["y"] + scale["height"] / 2, "and above the line"
+    assert page.locator(".fac-parked").evaluate(pole) != "none", "a flag has a pole, and a foot"
+    foot = page.locator(".fac-parked").evaluate(
+        "n => (({ left, width }) => n.getBoundingClientRect().left + parseFloat(left)"
+        " + parseFloat(width))(getComputedStyle(n, '::after'))"
+    )
+    assert foot < first["x"] + first["width"] / 2, "which stands off the line"
     page.mouse.move(lying["x"] + 9, lying["y"] + 9)
     page.mouse.down()
     page.mouse.move(scale["x"] + scale["width"] / 2, scale["y"] + 9)
@@ -362,7 +358,7 @@ def test_enter_on_a_choice_keeps_it(mount):
 def test_a_prediction_reaches_the_model(mount, check_page):
     page = mount(Predict("k", "How many?", unit="x"))
     check_page(page)
-    assert page.get_by_role("button", name="Keep").is_disabled(), "nothing to keep yet"
+    assert page.get_by_role("button", name="Guess first").is_disabled(), "grey, and why"
     page.get_by_label("Your guess:").fill("2^13")
     page.keyboard.press("Enter")
     assert page.evaluate("facModel.get('answer')") == 8192
@@ -410,12 +406,12 @@ def test_a_guess_that_cannot_be_is_refused_with_a_reason(mount):
 def test_a_finger_finds_a_button_and_is_told_of_no_keyboard(touched):
     page = touched(Predict("t", "Which?", options=["one", "two"]))
     keep = page.get_by_role("button", name=re.compile("^Keep"))
-    assert keep.is_visible()
+    assert page.get_by_role("button", name="Guess first").is_visible()
     assert "Tap one, then keep it." in page.inner_text(".fac")
     page.locator(".fac-card").nth(1).tap()
     assert page.evaluate("facModel.get('answer')") is None, "chosen, not kept"
     keep.tap()
     assert page.evaluate("facModel.get('answer')") == "two"
     page = touched(Predict("n", "How many?", unit="x"))
-    assert page.get_by_role("button", name=re.compile("^Keep")).is_visible()
+    assert page.get_by_role("button", name="Guess first").is_visible()
     assert "Enter" not in page.inner_text(".fac")

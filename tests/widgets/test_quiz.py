@@ -235,11 +235,20 @@ def test_what_the_options_come_to_are_bars_of_one_scale_once_it_is_solved(mount)
 def test_a_part_of_a_whole_fills_as_much_of_its_outline_as_its_words_say(mount, width):
     """The words said what is saved and the bar what is left: the worst answer had the longest."""
     sized = [(*option, size) for option, size in zip(OPTIONS, (0.391, 15, 0.034), strict=True)]
-    quiz = Quiz("Which?", sized, unit="µs saved", whole=20)
+    launches = {f"launch {i}": 5.0 for i in range(1, 5)}  # where the 20 µs go
+    quiz = Quiz("Which?", sized, unit="µs saved", whole=launches)
     assert "0.4 of 20 µs saved" in quiz.fallback_html()
     quiz.chosen, quiz.tries = [1], 1
     page = mount(quiz, width=width)
-    said = page.locator(".fac-size").all_inner_texts()
+    assert page.locator(".fac-quiz-whole span").all_inner_texts() == [*launches] * 3
+    ends = (
+        page.locator(".fac-quiz-whole")
+        .nth(1)
+        .locator("i, span")
+        .evaluate_all("ns => ns.map((n) => n.getBoundingClientRect().right)")
+    )
+    assert ends[0] == pytest.approx(ends[3], abs=2), "three launches of four"
+    said = [text.split("\n")[0] for text in page.locator(".fac-size").all_inner_texts()]
     assert said == ["0.4 of 20 µs saved", "15 of 20 µs saved", "0.03 of 20 µs saved"]
     wide = "ns => ns.map(n => n.getBoundingClientRect().width)"
     wholes, parts = (
@@ -270,7 +279,11 @@ def test_wrong_and_right_differ_in_more_than_colour_and_their_mark_in_no_letter(
     page.evaluate("facModel.set('chosen', [0]), facModel.set('tries', 2)")
     wrong = cards.nth(0).evaluate(look)
     assert plain[:3] == wrong[:3] == right[:3], "the letters stand in their column"
-    assert [plain[3], wrong[3], right[3]] == ["none", '"✗"', '"✓"']
+    assert [plain[3], wrong[3], right[3]] == ["none", "none", '"✓"'], "a round ✗ closes windows"
+    assert "Not this one." in page.inner_text(".fac")
+    page.evaluate("facModel.set('chosen', [2]), facModel.set('tries', 3)")
+    assert cards.nth(0).evaluate(look)[3] == '"not this"'
+    assert page.inner_text(".fac-how").startswith("Press another"), "no longer the first words"
     assert {wrong[6], right[6]} == {"dashed", "solid"}
     assert len({plain[7], wrong[7], right[7]}) == 3, "each has its ground"
     assert wrong[8] != right[8]

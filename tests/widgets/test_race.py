@@ -441,12 +441,42 @@ def test_the_guess_has_a_yardstick_and_play_is_seen_with_the_lanes(mount, width)
 
 @pytest.mark.browser
 def test_the_flag_waits_where_no_tape_ends(mount):
-    """In the middle it stood on the answer to the course's first question."""
+    """In the middle it stood on the answer to the course's first question; then on 0 bytes."""
     page = mount(Race(), width=1140)
-    grab, tape = (
-        page.locator(f".fac-race-{what}").last.bounding_box() for what in ("grab", "scrub")
+    grab, foot, tape = (
+        page.locator(f".fac-race-{what}").last.bounding_box() for what in ("grab", "foot", "edge")
     )
-    assert grab["x"] == pytest.approx(tape["x"], abs=3)
+    assert grab["x"] < tape["x"] + 15
+    assert foot["y"] + foot["height"] < tape["y"], "off the tape"
+    slider = page.get_by_label("Tape", exact=True)
+    assert slider.evaluate("n => getComputedStyle(n).opacity") == "0", "two handles stood at zero"
+    page.evaluate("facModel.set('flag', 0.5)")
+    foot = page.locator(".fac-race-foot").bounding_box()
+    assert tape["y"] < foot["y"] + foot["height"] / 2 < tape["y"] + tape["height"], "now on it"
+    assert slider.evaluate("n => getComputedStyle(n).opacity") == "1"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1140])
+def test_each_trip_over_s_has_its_tone_in_the_square_and_on_the_tape(mount, width):
+    """S and P were one orange: in trips 2 to 4 nothing was seen to happen."""
+    page = mount(Race(1024, 128, 128, 128), width=width, reduced=True)
+    seen = """() => { const edge = document.querySelectorAll('.fac-race-edge')[4];
+      const canvas = document.querySelector('.fac-race-laid'), g = canvas.getContext('2d');
+      const b = edge.getBBox(), k = canvas.width / canvas.clientWidth;
+      return g.getImageData((b.x + 5) * k, (b.y + b.height - 5) * k, 1, 1).data[3]; }"""
+    tones = []
+    for at in (0.28, 0.72, 0.999):  # stored; read and stored as P; read
+        page.evaluate(f"facModel.set('at', {at})")
+        page.wait_for_timeout(60)
+        tones.append(page.evaluate(seen))
+    assert tones == sorted(set(tones)), "each darker than the one before"
+    tape = """() => { const b = document.querySelector('.fac-race-scrub').getBBox();
+      const canvas = document.querySelector('.fac-race-laid'), g = canvas.getContext('2d');
+      const k = canvas.width / canvas.clientWidth;
+      const { data } = g.getImageData(0, Math.round((b.y + b.height / 2) * k), canvas.width, 1);
+      return [...new Set(data.filter((_, i) => i % 4 === 3))].filter(Boolean).length; }"""
+    assert page.evaluate(tape) == 4, "four trips"
 
 
 @pytest.mark.browser

@@ -203,7 +203,7 @@ def test_at_the_start_the_desk_is_empty_and_the_first_tiles_are_outlined(mount):
 def test_the_guess_is_asked_below_the_title_and_only_its_handle_is_bright(mount):
     """Three rings of one kind competed; on a phone the guess lay a screen below its instruction.
 
-    And the buttons lay a screen below the bars that they move.
+    Then the buttons stood between the bars and the grid that they count.
     """
     page = mount(TileSchedule(), width=480, reduced=True)
     asks, grid, desk, guess, buttons = (
@@ -212,19 +212,22 @@ def test_the_guess_is_asked_below_the_title_and_only_its_handle_is_bright(mount)
             ".fac-stage-words",
             "[data-fac-part=schedule-grid]",
             ".fac-tile-desk",
-            ".fac-tile-asks",
+            ".fac-tile-cloth",
             "[data-fac-part=schedule-steps]",
         )
     )
-    for above, below in itertools.pairwise([asks, guess, buttons, grid, desk]):
+    for above, below in itertools.pairwise([asks, guess, grid, desk, buttons]):
         assert above["y"] + above["height"] <= below["y"] + 4
     assert page.locator(".fac").bounding_box()["height"] < 1000
     assert page.locator(".fac-knob").count() == 1
-    assert buttons["y"] - guess["y"] - guess["height"] < 60, "right below the bars"
+    assert grid["y"] - guess["y"] - guess["height"] < 130, "right below the bars"
     names = page.locator(".fac-stage text[data-names]")
-    assert names.all_text_contents() == ["drag: your guess, 1 × or more"]
+    assert names.all_text_contents() == ["drag me"]
+    zero = page.locator(".fac-stage text.fac-t-soft", has_text=re.compile("^0$")).first
+    knob, zero = page.locator(".fac-knob-guess").bounding_box(), zero.bounding_box()
+    assert knob["x"] + knob["width"] < zero["x"] + zero["width"] / 2, "1 × was an answer: off it"
     words = page.locator(".fac-stage-words")
-    assert words.inner_text() == "Guess first: drag the purple edge. Then press Next."
+    assert words.inner_text() == "Guess first: drag the flag. Then press Next."
     next_ = page.get_by_role("button", name="Next")
     assert "fac-go" not in (next_.get_attribute("class") or "")
     page.evaluate("facModel.set('guess', 3)")
@@ -305,10 +308,11 @@ def test_its_question_has_a_place_for_a_guess(mount, check_page, width):
     x, y = knob["x"] + knob["width"] / 2, knob["y"] + knob["height"] / 2
     page.mouse.move(x, y)
     page.mouse.down()
-    page.mouse.move(x + 2 * once, y)  # it waits at each row once, the least there can be
+    zero = tick[0] - once
+    page.mouse.move(page.locator(".fac-stage").bounding_box()["x"] + zero + 3 * once, y)
     page.mouse.up()
     assert page.evaluate("facModel.get('guess')") == 3
-    assert "your guess: 3 ×" in page.text_content(".fac-stage")
+    assert "3 ×" in page.locator("text[data-names=guess]").text_content()
     check_page(page)
     page.evaluate("facModel.set('step', 16)")
     assert page.locator(".fac-knob-guess").count() == 0, "it is kept"
@@ -398,41 +402,43 @@ def test_the_counts_stand_on_the_tiles_and_no_unnamed_tick_in_a_bar(mount, width
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-@pytest.mark.parametrize("schedule", ["flash", "naive"])
-def test_what_the_other_schedule_comes_to_is_a_pale_bar_beside(mount, width, schedule):
-    """The comparison is the lesson; where 1024 would be a bar of 7 px it is a sentence."""
-    widget = TileSchedule(n_q=16, n_k=16, mask="causal", schedule=schedule, step=6, guess=2)
+@pytest.mark.parametrize("guess", [2, 4])
+def test_what_naive_comes_to_is_a_mark_on_the_axis_of_the_bars(mount, width, guess):
+    """It was a second chart, to a scale of its own: 64 rows were as long as 1024 scores."""
+    widget = TileSchedule(n_q=16, n_k=16, mask="causal", step=6, guess=guess)
     page = mount(widget, width=width, reduced=True)
-    totals = {name: TileSchedule(n_q=16, n_k=16, mask="causal", schedule=name).loads()
-              for name in ("flash", "naive")}  # fmt: skip
-    bars = page.locator("[data-both]").evaluate_all(
-        "ns => ns.map((n) => [n.dataset.both, n.getBBox().width, n.matches('.fac-tile-end')])"
-    )
-    known = {what: (wide, pale) for what, wide, pale in bars}
-    sizes = {"scores": lambda e: e.scores, "rows": lambda e: e.k}
-    assert len(known) == (4 if width == 1280 else 0)
-    if width == 480:
-        says = page.locator(".fac-stage text").all_text_contents()
-        at = says.index("scores to and from HBM, in all:")
-        naive = totals["naive"].scores
-        assert says[at + 1 : at + 3] == ["flash: none,", f"naive: {naive}, it skips nothing."]
-    for key, (wide, pale) in known.items():
-        name, what = key.split()
-        of = sizes[what]
-        most = max(map(of, totals.values()))
-        longest = max(known[f"{one} {what}"][0] for one in totals)
-        assert wide / longest == pytest.approx(of(totals[name]) / most, abs=0.01)
-        assert pale == (name != schedule)
-    told = page.locator(".fac-stage-box").all_text_contents()
-    # else it looks as if tiles, and not what is left out, made the difference
-    assert f"{totals['naive'].scores}, it skips nothing" in " ".join(told)
+    naive = TileSchedule(n_q=16, n_k=16, mask="causal", schedule="naive").loads().k
+    middle = "n => { const b = n.getBBox(); return b.x + b.width / 2; }"
+    mark = page.locator(".fac-tile-theirs").evaluate(middle)
+    ticks = page.locator(".fac-stage text", has_text=re.compile("^[1-4] ×$"))
+    assert mark == pytest.approx(ticks.nth(naive // 16 - 1).evaluate(middle), abs=1)
+    assert "naive: 4 ×" in page.locator(".fac-stage text").all_text_contents()
+    page.evaluate("facModel.set('step', 0)")
+    assert page.locator(".fac-tile-theirs").count() == 0, "it would tell the answer"
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_no_word_is_cut_off_and_none_lies_on_another_midway(mount, width):
+def test_a_step_in_the_grid_is_a_piece_of_the_bars(mount, width):
+    """What a tile costs had to be found out from two numbers."""
+    page = mount(TileSchedule(mask="causal", step=6), width=width, reduced=True)
+    box = "ns => ns.map((n) => n.getBBox()).map((b) => [b.x, b.x + b.width, b.width])"
+    outlines = page.locator("rect.fac-tile-now").evaluate_all(box)
+    bars = page.locator("rect:is(.fac-fill-k, .fac-fill-v):not(.fac-edge, .fac-tile-end)")
+    for bar in bars.evaluate_all(box):
+        piece = [one for one in outlines if one[1] == pytest.approx(bar[1], abs=0.1)]
+        assert [one[2] for one in piece] == pytest.approx([bar[2] / 6] * 2, abs=0.1), "K and V"
+    cuts = page.locator(".fac-tile-units").first.get_attribute("d").count("M")
+    assert cuts == 6, "one for each tile that was read"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.parametrize("guess", [2, 3.5, 4, 4.5])
+@pytest.mark.few(2)
+def test_no_word_is_cut_off_and_none_lies_on_another_midway(mount, width, guess):
     """The foot of "you: 2 ×" was outside its picture."""
-    widget = TileSchedule(n_q=16, n_k=16, mask="causal", step=6, guess=2)
+    widget = TileSchedule(n_q=16, n_k=16, mask="causal", step=6, guess=guess)
     page = mount(widget, width=width, reduced=True)
     wrong = page.evaluate(
         """() => [...document.querySelectorAll('.fac-stage')].flatMap((svg) => {

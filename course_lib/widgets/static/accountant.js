@@ -237,16 +237,18 @@ function render({ model, el }) {
     const bound = data.models.findIndex((m) => m.kind === "lower bound");
     // Where K and V are read once, at worst is at best: one lane then; while a handle is held no lane comes or goes
     const same = bound === 0 && data.models[1]?.kind === "upper bound" && totals[0] === totals[1], alike = held_ ? shown.alike : same;
+    const paces = totals.map((total, i) => pace(flops, total, layers * data.models[i].launches, chip, data.launch_s)), waits = paces.some((one) => one.limit === "overhead");
+    const lasts = paces.map((one) => one[one.limit]), counts = waits ? lasts : totals; // the large numbers are of what the headline is about
     lanes.forEach((l, i) => {
-      write(l.value, bytesText(totals[i]));
-      write(l.ratio, bound >= 0 && lanes.length > 1 ? `${times(totals[i] / totals[bound])} ×` : "");
+      l.counts = (bytes) => write(l.value, waits ? milliseconds(1000 * lasts[i]) : bytesText(bytes));
+      l.counts(totals[i]);
+      write(l.ratio, bound >= 0 && lanes.length > 1 ? `${times(counts[i] / counts[bound])} ×` : "");
       const scores = l.model.terms.map((term) => data.scores[term.tensor]).filter(Boolean);
       l.note = scores.length ? `${[...new Set(scores)].join(", ")}: ${scores.length} trips` : i === bound ? (same ? "K and V read once" : "a cache keeps K and V: read once") : `each Q tile reads K and V again: ${short(values.K_rows / values.N_k, 4)} ×`;
     });
     if (alike !== shown.alike) lanes[1].node.hidden = shown.alike = alike;
     write(lanes[0].label, plainly(data.models[0].label).replace(same && alike ? / .*/ : "", ""));
-    const paces = totals.map((total, i) => pace(flops, total, layers * data.models[i].launches, chip, data.launch_s));
-    for (const l of shown.extras) write(l.says, l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters");
+        for (const l of shown.extras) write(l.says, l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters");
     drawRows(shape, values, paces, alike);
     write(words, inWords(totals, paces, chip));
     picture.setAttribute("aria-label", `Bytes over N, both axes logarithmic. At N = ${shape.n}: ${data.models.map((m, i) => `${m.label} ${bytesText(totals[i])}`).join(", ")}.`);
@@ -270,7 +272,7 @@ function render({ model, el }) {
    * row waits for launches, these are its bar, with the time of the bytes in it; the areas below are that part, zoomed in.
    */
   function drawRows(shape, values, paces, alike) {
-    const z = grown(), line = 16 * z, letter_ = 7 * z, whole = width(), narrow = whole < 600 * z, beside = Math.round((narrow ? 112 : 170) * z), column = whole - beside, pad = (get("presenter") ? 27 : 38) * z;
+    const z = grown(), line = 16 * z, letter_ = 7 * z, whole = width(), narrow = whole < 600 * z, beside = Math.round((narrow ? 112 : 170) * z), column = whole - beside, pad = (get("presenter") ? 27 : 24) * z;
     const rows = lanes.map((l, i) => ({ l, pace: paces[i] })).filter((_, i) => !alike || i !== 1), many = rows.length + shown.extras.length, waits = rows.some(({ pace }) => pace.limit === "overhead");
     const longest_ = Math.max(...paces.map((pace) => pace[pace.limit])), unit = longest_ >= 1 ? [1, "s"] : longest_ >= 1e-4 ? [1e-3, "ms"] : longest_ >= 1e-7 ? [1e-6, "µs"] : [1e-9, "ns"]; // one for all that lies on the axis
     const told = (seconds) => (waits ? milliseconds(1000 * seconds) : `${seconds >= 0.1 * unit[0] ? (seconds / unit[0]).toPrecision(3) : short(seconds / unit[0], 3)} ${unit[1]}`);
@@ -281,7 +283,7 @@ function render({ model, el }) {
       const at = symbols(shapeAt(n)), longest = Math.max((arithmetic * n) / shape.n, ...lanes.map((l) => extent(row(l, at))));
       return (column - (narrow ? 69 : 150) * z - 1.1 * line) / longest;
     };
-    const side = Math.min((get("presenter") ? 120 : 96 * z), fitted(data.limits.n) * data.limits.n);
+    const side = Math.min((get("presenter") ? 120 : 120 * z), fitted(data.limits.n) * data.limits.n);
     const all = lanes.length + shown.extras.length, high = (Math.ceil(Math.max(side + pad, 84 * z)) * all + 6 * (all - many)) / many;
     const room = 2 ** Math.ceil(Math.log2(shape.n)), scale = Math.min(fitted(room), (waits ? Math.min(side, 0.3 * high) : side) / room), px = (x) => x * scale;
     stage.style.setProperty("--fac-beside", `${beside}px`);
@@ -290,40 +292,42 @@ function render({ model, el }) {
     legend.style.minHeight = whole < 600 ? "4lh" : "";
     const corner = px(shape.n), hung = corner < RING, hangs = corner + (hung ? (corner > 20 ? 0 : line) + 13 : 0), lineAt = px(arithmetic), second = scale / perUnit(values); // pixels
     const most = Math.max(...paces.map((pace) => Math.max(pace.overhead, pace.traffic))), whole_ = Math.min((column - (narrow ? 140 : 180) * z) / most, second), zoomed = second / whole_; // pixels of a second of launches
-    const gap = (zoomed > 1.05 ? 22 : 5) * z, bar = waits ? Math.max(11 * z, Math.min(40 * z, high - gap - hangs - 22 * z)) : 0, down = waits ? bar + gap : 0, lower = down ? `translate(0 ${down})` : "";
-    for (const { l, pace } of rows) {
+    // Where launches are the bar, one row has its bytes below it, zoomed in, and takes the room of those after it; it begins where it always does.
+    const gap = 22 * z, last = rows.length - rows.findIndex(({ l }) => l === handled), bar = waits ? Math.max(11 * z, Math.min(high - 24 * z, (last * high - 24 * z * (last - 1) - gap - px(room) - 50 * z) / last)) : 0, down = waits ? bar + gap : 0, lower = down ? `translate(0 ${down})` : "";
+    const lone = Math.max(bar + 24 * z, 70 * z), tallOf = (k) => (!waits || k < rows.length - last ? high : k === rows.length - last ? last * high - (last - 1) * lone : lone);
+    for (const [k, { l, pace }] of rows.entries()) {
       const laid = row(l, values), end = px(extent(laid));
-      renew(l.svg, { height: high });
-      for (const group of [l.marks, l.named]) renew(group, { transform: lower });
+      renew(l.svg, { height: tallOf(k) });
+      for (const group of [l.marks, l.named]) renew(group, { transform: lower, display: waits && l !== handled ? "none" : "inline" });
       laid.forEach((at, i) => place(l, l.trips[i], at));
       const named = name(l, laid, end);
       tell(l, laid);
       l.timed((add) => (waits ? launches(add, l, pace) : add("arithmetic", "path", { class: "fac-clock-arithmetic", d: `M${lineAt} -4V${high + 8}` })));
-      write(l.time, `${waits && !narrow ? "bytes: " : ""}${told(pace.traffic)}`);
+      write(l.time, `${waits ? "bytes: " : ""}${told(pace.traffic)}`);
       l.time.className = `fac-time${waits && pace.limit === "overhead" ? " fac-thin" : ""}`;
       write(l.says, `${!waits && pace.limit === "arithmetic" ? "arithmetic takes longer; " : ""}${l.note}`);
-      beyond(l, waits ? named : Math.max(named, lineAt < named + 60 * z || pace.limit === "arithmetic" ? lineAt : 0));
+      beyond(l, waits ? (l === handled ? named : Math.max(pace.overhead, pace.traffic) * whole_) : Math.max(named, lineAt < named + 60 * z || pace.limit === "arithmetic" ? lineAt : 0));
     }
     renew(hand, { transform: lower });
     /** The words behind a row, where it has room for them. */
     function beyond(l, from) {
       const left = (l === handled ? Math.max(from, corner) : from) + 9, free = column - left;
-      renew(l.end, { style: `top:${down && down + Math.min(0, corner / 2 - 10 * z)}px;left:${beside + left}px;max-width:${Math.min(free, 420 * z)}px` });
+      renew(l.end, { style: `top:${waits && l.model && l !== handled ? bar / 2 + 2 * z : down && down + Math.min(0, corner / 2 - 10 * z)}px;left:${beside + left}px;max-width:${Math.min(free, 420 * z)}px` });
       l.end.classList.toggle("fac-tight", free < 84 * z);
     }
     function launches(add, l, pace) {
       const count = get("layers") * l.model.launches, segments = count < 64 ? count : 1, w = pace.overhead * whole_, part = pace.traffic * whole_, end = pace.traffic * second;
       for (let k = 0; k < segments; k += 1) add(`launch ${k}`, "rect", { class: "fac-clock-other fac-launch", x: (k * w) / segments, y: 0, width: w / segments, height: bar });
-      add("bytes", "rect", { class: "fac-in-launch", x: 0, y: 0.35 * bar, width: part, height: 0.65 * bar }); // the boxes are to be seen above it
-      add("says", "text", { class: `fac-launch-says${pace.limit === "overhead" ? " fac-clock-longest" : ""}`, x: Math.max(w, part) + 8, y: bar / 2 + 5 * z }, `${count} launch${count > 1 ? "es" : ""}: ${told(pace.overhead)}`);
-      if (zoomed <= 1.05) return;
-      const factor = `${narrow ? "zoom" : "the filled part, zoomed in"} ${short(zoomed, 3)} ×`, held = 6 * z + 6.3 * z * factor.length < part + 0.35 * (end - part);
+      add("bytes", "rect", { class: "fac-in-launch", x: 0, y: 0, width: part, height: bar });
+      add("says", "text", { class: `fac-launch-says${pace.limit === "overhead" ? " fac-clock-longest" : ""}`, x: Math.max(w, part) + 8, y: bar / 2 - (l === handled ? -5 : 4) * z }, `${count} launch${count > 1 ? "es" : ""}`);
+      if (l !== handled) return;
+      const factor = zoomed > 1.05 ? `${narrow ? "zoom" : "the filled part, zoomed in"} ${short(zoomed, 3)} ×` : "the filled part", held = 6 * z + 6.3 * z * factor.length < part + 0.35 * (end - part);
       add("zoom", "path", { class: "fac-zoom", d: `M0 ${bar}V${down}H${end}L${part} ${bar}z` });
       add("factor", "text", { class: "fac-launch-says fac-zoom-says", x: held ? 6 * z : end + 8, y: down - 5 * z }, factor);
     }
     /** How many strips of Q are as much as one square, in words on the second: 4 × 64 and 4 are 65 × 4. */
     function tell(l, trips) {
-      const second = trips.filter((at) => at.kind === "square")[1], q = trips.find((at) => at.tensor === "q"), ratio = second && q ? second.wide / q.wide : 0, text = `${short(ratio, 3)} strips`, shows = ratio >= 2 && inside(second) && letter_ * text.length < px(second.wide) - 3;
+      const second = trips.filter((at) => at.kind === "square")[1], q = trips.find((at) => at.tensor === "q"), ratio = second && q ? second.wide / q.wide : 0, text = `= ${short(ratio, 3)} × Q`, shows = ratio >= 2 && inside(second) && letter_ * text.length < px(second.wide) - 3;
       write(l.counted, shows ? text : "");
       if (shows) renew(l.counted, { x: aside(second, text.length, 13 * z).mid, y: corner / 2 + 5 + 1.1 * line });
     }
@@ -413,7 +417,7 @@ function render({ model, el }) {
           add(`tick ${k}`, "path", { class: "fac-axis-line", d: `M${x} 2v5` });
           add(`tick says ${k}`, "text", { class: "fac-clock-says", "text-anchor": "middle", x, y: 7 + size }, `${short(k * step, 3)}${k ? "" : ` ${unit[1]}`}`);
         }
-        const titled = `time of these bytes at ${chip.hbm_gb_per_s} GB/s (${gpu_})`, behind = !narrow && to + 20 + wide(titled, size) < column;
+        const titled = `bytes at ${chip.hbm_gb_per_s} GB/s (${gpu_})`, behind = !narrow && to + 20 + wide(titled, size) < column;
         add("title", "text", { class: "fac-clock-says", x: behind ? beside + to + 14 : 0, y: behind ? 7 + size : (narrow ? 4.8 : 3.3) * size }, titled);
         const says = `▲ arithmetic: ${told(least)} at ${chip.tflops_half} TFLOP/s${narrow ? "" : ", the same for all; past this line memory sets the pace"}`;
         add("arithmetic says", "text", { class: "fac-clock-longest", x: Math.max(0, Math.min(beside + lineAt - 0.45 * size, whole - 0.95 * wide(says, size))), y: 7 + 2.3 * size }, says);
@@ -468,7 +472,7 @@ function render({ model, el }) {
         if (turn < laid) sum += termBytes(l.model.terms[term], values) * layers;
         if (turn === laid - 1 && timer) l.trips[term].rect.animate([{ opacity: 0, transform: "translateY(-24px)" }, { opacity: 1, transform: "none" }], 300);
       });
-      l.value.textContent = bytesText(sum);
+      l.counts(sum);
       l.ratio.style.visibility = laid < most ? "hidden" : "";
     }
   }
@@ -478,10 +482,12 @@ function render({ model, el }) {
     const bound = data.models.findIndex((m) => m.kind === "lower bound"), base = bound < 0 ? totals.indexOf(Math.min(...totals)) : bound;
     const scores = data.models.findIndex((m) => m.terms.some((t) => data.scores[t.tensor])), told = scores < 0 ? totals.indexOf(Math.max(...totals)) : scores;
     const label = capital(plainly(data.models[told].label)), { limit } = paces[told];
-    if (limit === "overhead") return `At N = ${get("n")} launches set ${label === "Naive" ? "naive's" : "the"} pace: they take ${milliseconds(1000 * paces[told].overhead)}, all its bytes ${milliseconds(1000 * paces[told].traffic)}.`.replaceAll(/(?<=\d) (?=.?s\b)/g, "\u00a0");
+    const flash = data.models.flatMap((m, i) => (m.means === "flash" && i !== told ? [i] : []));
+    if (limit === "overhead") return `At N = ${get("n")} launches set the pace: ${label === "Naive" ? "naive" : label} takes ${milliseconds(1000 * paces[told].overhead)}${flash.length ? `, FlashAttention ${milliseconds(1000 * paces[flash[0]].overhead)}` : ""}.`.replaceAll(/(?<=\d) (?=.?s\b)/g, "\u00a0");
     if (told === base) return `${label} moves ${bytesText(totals[told])}; on ${chip.name} ${LIMITS[limit]} the pace.`;
     const of = bound < 0 ? `what ${data.models[base].label} moves` : "the least (each of Q, K, V, O once)", ratio = totals[told] / totals[base];
-    return `${label} moves ${times(ratio)} × ${of}.`;
+    const often_ = [...new Set(flash.map((i) => times(totals[i] / totals[base])))].map((text) => `${text} ×`).join(" to ");
+    return `${label} moves ${times(ratio)} × ${of}${often_ && bound >= 0 ? `, FlashAttention ${often_}` : ""}.`;
   }
 
   // The plot over N: its nodes stay, only what a setting changes is written again ----------------

@@ -21,6 +21,7 @@ const GIB = 1024, TALL = 15.2, // of the box, in letters
    MOST_EDGES = 3000, MOST_NUMBERS = 12, OWN = "this model";
 const LENGTHS = powersOfTwo(256, 2 ** 24);
 const STORES = { MHA: (s) => ({ kv_heads: s.heads }), MQA: () => ({ kv_heads: 1 }), int8: () => ({ dtype: "int8 / fp8" }) }; // what a press makes of this model
+const GROUPS = [["K/V heads", ["MHA", OWN, "MQA"]], ["bytes a number", ["int8"]], ["other models", ["window", "MLA"]]]; // by what changes
 
 function render({ model, el }) {
   const data = model.get("data");
@@ -47,7 +48,7 @@ function render({ model, el }) {
   root(model, el, picture.node, marks, words, others.node, h("div", { class: "fac-fields fac-kv-fields" }, fields.n.node, preset.row, gpu.row),
     more("dtype, layers, heads", h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, Object.keys(LABELS).slice(1).map((name) => fields[name].node))), voice.node);
 
-  let dragged = false, brickAt = null, rows = 8; // where request 1 lies in the box, in pixels
+  let dragged = false, rows = 8;
 
   function draw() {
     for (const f of Object.values(fields)) f.follow();
@@ -79,7 +80,6 @@ function render({ model, el }) {
     const full = fit * brick || free, row = tall / rows, place = { x: 1 + slab, w: (wall - slab) * (full / free), y: top, row, rows };
     outline = (bytes) => other((add) => free > 0 && bytes && ribbon(add, "other", "fac-kv-other", place, 0, Math.min(bytes, full), full));
     outline(0);
-    brickAt = free > 0 && brick * rows <= full ? { x: place.x, w: (brick / full) * rows * place.w } : null;
     box((add) => {
       add("head", "text", { class: wide(title, 1.25 * fs) > width ? "fac-t-name" : "fac-t-big", x: 1, y: 1.3 * fs }, title);
       add("slab", "rect", { class: "fac-kv-weights", x: 1, y: top, width: slab, height: tall }, `weights, ${bytesText(weights, GIB)}`);
@@ -156,35 +156,33 @@ function render({ model, el }) {
     if (fit && lettered(step, w, fs)) ["K", "V"].forEach((name, i) => add(`letter ${name}`, "text", { class: "fac-kv-brick fac-kv-letter", x: x + 0.5 * fs, y: y + (i ? 0.75 : 0.25) * row + 0.31 * fs }, name));
   }
 
-  /** What would shrink a request's cache: bars of one scale, with what then fits. */
+  /** What would shrink a request's cache: bars of how many fit in the same memory, grouped by what changes. */
   function drawVariants(width, fs) {
-    const now = settings(), values = cacheValues({ ...now, batch: 1 }, data.dtypes), size = (variant) => cacheBytes(variant, values);
-    const fixed = ([name]) => name !== OWN && !(name in STORES); // no setting of this model
-    const all = Object.entries(data.variants).sort((a, b) => fixed(a) - fixed(b) || size(b[1]) - size(a[1])), sizes = all.map(([, variant]) => size(variant)), most = Math.max(...sizes), settable = all.filter((one) => !fixed(one)).length;
-    const narrow = width < 700, line = (narrow ? 3 : 1.9) * fs, first = 3.3 * fs, heads = [narrow ? "requests" : "requests that fit", "size of one request"], fit = (variant) => String(requestsThatFit(variant, now, data)), count = Math.max(wide(narrow ? heads[0] : "", fs), ...all.map(([, variant]) => wide(fit(variant), fs))) + 0.7 * fs;
-    const names_ = narrow ? 0.6 * fs : 11 * fs, end = (narrow ? 6.5 : 31) * fs, own_ = size(data.variants[OWN]), room = (x) => width - x - end;
-    const under = brickAt && brickAt.x >= names_ + count - 0.5 * fs && (most / own_) * brickAt.w <= room(brickAt.x); // the bars have the box's own scale
-    const left = under ? brickAt.x : names_ + count, scale = under ? brickAt.w / own_ : room(left) / most;
-    others.svg.setAttribute("aria-label", `One request's cache by other ways to keep it. ${all.map(([name, variant], i) => `${name}, ${saysOf(variant, now)}: ${bytesText(sizes[i], GIB)}, ${requestsThatFit(variant, now, data)} fit`).join(". ")}.`);
-    const at0 = (i) => first + i * line + (i < settable ? 0 : 1.9 * fs) + (narrow ? 1.2 : 0) * fs;
-    const high = (narrow ? 0.95 : 1.15) * fs, barY = (i) => at0(i) + (narrow ? 0.3 : 0.22) * fs;
+    const now = settings(), values = cacheValues({ ...now, batch: 1 }, data.dtypes), size = (name) => cacheBytes(data.variants[name], values), fit = (name) => requestsThatFit(data.variants[name], now, data);
+    const all = GROUPS.flatMap(([group, some]) => [...some].sort((a, b) => size(b) - size(a)).map((name, i) => ({ name, group: i ? "" : group }))), most = Math.max(1, ...all.map(({ name }) => fit(name)));
+    const narrow = width < 700, line = (narrow ? 3 : 1.9) * fs, left = narrow ? 1.8 * fs : 20.5 * fs, names_ = narrow ? 1 : 8.5 * fs, room = width - left - (narrow ? 11 : 29) * fs, high = (narrow ? 0.95 : 1.15) * fs;
+    others.svg.setAttribute("aria-label", `Requests that fit by other ways to keep the cache. ${all.map(({ name }) => `${name}, ${saysOf(data.variants[name], now)}: ${fit(name)} of ${bytesText(size(name), GIB)}`).join(". ")}.`);
+    let y = 2.2 * fs;
     lines((add) => {
-      add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, "The same request, stored another way (press to try)");
-      heads.forEach((head, i) => add(`head ${i}`, "text", { class: "fac-t-soft", x: left - (i ? 0 : 0.5 * fs), y: 2.7 * fs, "text-anchor": i ? "start" : "end" }, head));
-      add("compared", "text", { class: "fac-t-name", x: 1, y: first + settable * line + 1.3 * fs }, "For comparison: what other models do");
-      all.forEach(([name, variant], i) => {
-        const own = name === OWN, w = Math.max(1.5, scale * sizes[i]), change = STORES[name]?.(now), at = at0(i), y0 = barY(i);
-        const what = saysOf(variant, now), shown = own && now.kv_heads > 1 && now.kv_heads < now.heads ? `${name} (GQA)` : name, text = { y: narrow ? at - 0.05 * fs : at + 1.15 * fs };
-        if (change || own) add(`store ${name}`, "rect", { class: own ? "fac-kv-is" : "fac-kv-store", x: 1, y: at - (narrow ? 1.2 : 0.1) * fs, width: width - 2, height: line - 0.2 * fs, rx: 5 }, own ? "" : `store it so: ${name}`, own ? null : () => put(model, change)).onpointermove = () => outline(own ? 0 : sizes[i]);
-        if (change || own) add(`choice ${name}`, "circle", { class: own ? "fac-kv-chosen" : "fac-kv-choice", cx: 0.95 * fs, cy: text.y - 0.33 * fs, r: 0.36 * fs });
-        add(`name ${name}`, "text", { class: own ? "fac-t-name" : "", x: 1.8 * fs, ...text }, narrow ? `${shown}: ${what}` : shown);
-        add(`bar ${name}`, "rect", { class: "fac-kv-bar fac-fill-other", style: own ? "fill:var(--fac-k)" : "", x: left, y: y0, width: w, height: high }, what);
-        if (own) add("bar of v", "rect", { class: "fac-kv-bar", style: "fill:var(--fac-v)", x: left, y: y0 + high / 2, width: w, height: high / 2 });
-        add(`fit ${name}`, "text", { class: "fac-t-name fac-kv-fit", x: left - 0.5 * fs, y: y0 + 0.93 * fs, "text-anchor": "end" }, fit(variant));
-        add(`says ${name}`, "text", { class: narrow ? "fac-t-small" : "", "data-variant": name, x: left + w + 0.5 * fs, y: y0 + 0.93 * fs }, narrow ? bytesText(sizes[i], GIB) : `${bytesText(sizes[i], GIB)}, ${what}`);
-      });
+      add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, "How many fit, stored another way (press to try)");
+      for (const { name, group } of all) {
+        if (group) {
+          if (y > 3 * fs || narrow) y += (narrow ? 1.3 : 0.7) * fs;
+          add(`group ${group}`, "text", { class: "fac-t-soft fac-kv-group", x: 1, y: narrow ? y - 0.35 * fs : y + 1.15 * fs }, group);
+        }
+        const own = name === OWN, many = fit(name), w = Math.max(many && 1.5, (room * many) / most), change = STORES[name]?.(now), top = y + (narrow ? 1.6 : 0.22) * fs;
+        const what = saysOf(data.variants[name], now), shown = own && now.kv_heads > 1 && now.kv_heads < now.heads ? `${name} (GQA)` : name, text = y + 1.15 * fs;
+        if (change || own) add(`store ${name}`, "rect", { class: own ? "fac-kv-is" : "fac-kv-store", x: names_, y, width: width - names_ - 1, height: line - 0.2 * fs, rx: 5 }, own ? "" : `store it so: ${name}`, own ? null : () => put(model, change)).onpointermove = () => outline(own ? 0 : size(name));
+        if (change || own) add(`choice ${name}`, "circle", { class: own ? "fac-kv-chosen" : "fac-kv-choice", cx: names_ + 0.95 * fs, cy: text - 0.33 * fs, r: 0.36 * fs });
+        add(`name ${name}`, "text", { class: own ? "fac-t-name" : "", x: names_ + 1.8 * fs, y: text }, narrow ? `${shown}: ${what}` : shown);
+        add(`bar ${name}`, "rect", { class: "fac-kv-bar fac-fill-other", style: own ? "fill:var(--fac-k)" : "", x: left, y: top, width: w, height: high }, what);
+        if (own) add("bar of v", "rect", { class: "fac-kv-bar", style: "fill:var(--fac-v)", x: left, y: top + high / 2, width: w, height: high / 2 });
+        add(`fit ${name}`, "text", { class: "fac-t-name fac-kv-fit", x: left + w + 0.4 * fs, y: top + 0.93 * fs }, String(many));
+        add(`says ${name}`, "text", { class: narrow ? "fac-t-small" : "", "data-variant": name, x: left + w + 0.8 * fs + wide(String(many), 1.2 * fs), y: top + 0.93 * fs }, narrow ? `of ${bytesText(size(name), GIB)}` : `of ${bytesText(size(name), GIB)}, ${what}`);
+        y += line;
+      }
     });
-    return first + 2.3 * fs + sizes.length * line;
+    return y + 0.3 * fs;
   }
 
   onChanges(model, NAMES, draw);

@@ -94,8 +94,7 @@ function render({ model, el }) {
   const picture = stage(model, "pages-memory", drawPicture, ...layers);
   const title = h("p", { class: "fac-finding" }), words = h("p", { class: "fac-stage-words" }), said = h("p", { class: "fac-said" }), voice = announcer();
   words.hidden = !replayed;
-  const marks = key(["fac-pages-any", "a slot: one token’s K and V"], ["fac-key-waste", "held, but empty"], ["fac-pages-newest", "newest token"]);
-  root(model, el, title, picture.node, marks, words, said, walker ? walker.node : [h("div", { class: "fac-fields" }, part("pages-size", size.node)), more("all of it by keyboard", part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons)))], voice.node);
+  root(model, el, title, picture.node, words, said, walker ? walker.node : [h("div", { class: "fac-fields" }, part("pages-size", size.node)), more("all of it by keyboard", part("pages-acts", h("div", { class: "fac-row" }, request.row, buttons)))], voice.node);
   let held = null, dragged = false, refusal = "", told = null, lit = null;
   const light = (e) => { // what the pointer is at: a place of a table and its page show each other
     const page = e.type === "pointerleave" ? null : (e.target.dataset?.page ?? null);
@@ -188,38 +187,55 @@ function render({ model, el }) {
   function drawPicture(width, fs) {
     const now = frame(), c = tally(now), name = chosen(now), names = named(now), size = get("page_size");
     picture.svg.setAttribute("aria-label", `Tables: ${names.map((x) => `${x} has pages ${now.tables[x].join(", ")}`).join("; ")}. ${tell(now)} With ${get("reserve")} reserved for each: ${c.unused} of ${c.reserved} empty.`);
-    marks.lastChild.hidden = !now.wrote;
-    // The table, the same memory in pages and in blocks, at one scale: beside each other where there is room.
+    // The tables and what is held for nothing, beside the same memory in pages and in blocks, at one scale, where there is room.
     const large = get("slots") > 512, beside = !large && width > 62 * fs, lines = large ? 8 : 4, across = Math.ceil(get("slots") / lines), gutter = 1.2 * fs;
-    const column = beside ? Math.min(27 * fs, 0.33 * width) : width, room = beside ? (width - column) / 2 - gutter : width;
+    const column = beside ? Math.min(27 * fs, 0.33 * width) : width, room = beside ? width - column - gutter : width;
     const slotIn = (left) => (room - left - 6) / across, narrow = size * slotIn(gutter) <= (large ? 4 : 1.9) * fs; // no room in a page: numbers above, and at the left of a row
     const inset = narrow ? wide(`page ${pages()}`, 0.8 * fs) + 0.5 * fs : gutter + 5, slot = slotIn(inset), left = (beside ? column : 0) + inset;
-    const tall = (large ? 1.2 : fs > 20 ? 1.5 : 1.8) * fs, gap = large ? 2 : 0.8 * fs, over = narrow ? 4 : gap;
-    const thin = !beside && !large, low = thin ? 1.1 * fs : tall; // on a phone blocks are thin, so that both ways are in view; a slot is as wide as in the pages
-    const r = get("reserve"), shared = Object.keys(c.holders).filter((page) => c.holders[page] > 1);
+    const lane = now.copied && !large ? 1.5 * fs : 0, tall = (large ? 1.2 : beside ? 2.6 : fs > 20 ? 1.5 : 1.8) * fs - lane / lines, gap = large ? 2 : fs, over = narrow ? 4 : 1.3 * fs; // a copy's arrow takes its room from the rows
+    const low = large ? tall : (beside ? 1.5 : 1.1) * fs, r = get("reserve"), shared = Object.keys(c.holders).filter((page) => c.holders[page] > 1);
     let y = 0;
     cards((add) => {
-      const frame_ = (key, x, top, high) => add(key, "rect", { class: "fac-pages-pool", x: x - 4, y: top, width: slot * across + 8, height: high, rx: 3 }, `${get("slots")} slots`);
-      const told = (key, x, at, first, ...tails) => { // in one line where it fits
-        const has = (text) => wide(text, 0.87 * fs) < room - inset, one = tails.map((tail) => `${first}; ${tail}`).find(has), rows = one ? [one] : tails.length ? [first, tails[0]] : [first];
-        rows.forEach((text, i) => add(`${key} ${i}`, "text", { class: "fac-t-small", x, y: at + 1.25 * i * fs }, text));
-        return at + 1.25 * (rows.length - 1) * fs;
+      const frame_ = (key, top, high) => add(key, "rect", { class: "fac-pages-pool", x: left - 4, y: top, width: slot * across + 8, height: high, rx: 3 }, `${get("slots")} slots`);
+      const ends = left + slot * across + 4, head = (key, at, text, note) => {
+        add(key, "text", { class: "fac-t-name", x: left - 4, y: at }, text);
+        if (wide(text, fs) + wide(note, 0.87 * fs) < slot * across) add(`${key} note`, "text", { class: "fac-t-soft", x: ends, y: at, "text-anchor": "end" }, note);
       };
-      const says = (many, each, none) => `${many} × ${each} = ${many * each} slots held, ${none} empty (${percent(none, many * each)})`;
       const table = drawTables(add, now, name, names, { width: column, indent: beside || narrow ? 1 : gutter, beside }, fs), top = beside ? 0 : table.y, first = top + (narrow ? 4.7 : 2 + over / fs) * fs;
-      add("in pages", "text", { class: "fac-t-name", x: left - 4, y: top + 1.2 * fs }, `${get("slots")} slots, pages of ${size}`);
-      const pool = inMemory(now, c, name, names, { left, top: first, tall, gap, slot, across, large, lines, narrow }, fs), down = pool.high(pool.rows - 1) + tall, high = down - first + over + 4;
-      frame_("pool of pages", left, first - over, high);
-      if (!narrow) drawWay(add, table, pool.own, { left, over, beside, slot: slot * across, fs });
-      y = told("held", left - 4, down + 2.9 * fs, says(c.pages, size, c.empty), ...(shared.length ? [`${shared.length > 1 ? `${shared.length} pages are` : `page ${shared[0]} is`} shared, and counted once`, `${shared.length > 1 ? `${shared.length} pages count` : `page ${shared[0]} counts`} once`] : [`${plural(pages() - c.pages, "page")} free`]));
-      const x = beside ? left + room + gutter : left, at = beside ? 0 : y + 0.7 * fs, begin = at + (beside ? first - over : 1.7 * fs), high_ = beside ? high : lines * (low + 0.35 * fs) + 5, bottom = begin + high_ - 4, pitch = (high_ - 5) / lines;
-      add("in blocks", "text", { class: "fac-t-name", x: x - 4, y: at + 1.2 * fs }, `${get("slots")} slots, blocks of ${r}`);
-      frame_("pool of blocks", x, begin, high_);
-      const { used, unused, without } = drawBlocks(add, now, { left: x, high: (line) => bottom - (lines - 1 - line) * pitch - low, tall: low, slot, across }, bottom, fs);
-      const under = bottom + 4 + (without.length ? 3 : 1.3) * fs, foot = told("in blocks held", x - 4, beside ? Math.max(under, down + 2.9 * fs) : under, `${used % r ? `${plural(used, "slot")} held, ${unused} empty (${percent(unused, used)})` : says(used / r, r, unused)}`, without.length ? `no room for ${without.join(", ")}` : "each has room for the longest text");
-      y = Math.max(y, foot, beside ? table.y : 0);
+      head("in pages", top + 1.2 * fs, `${get("slots")} slots, pages of ${size}`, "a slot: one token’s K and V");
+      const pool = inMemory(now, c, name, names, { left, top: first, tall, gap, slot, across, large, lines, narrow, lane }, fs), down = pool.high(pool.rows - 1) + tall;
+      frame_("pool of pages", first - over, down - first + over + 4);
+      if (!narrow) drawWay(add, table, pool.own, { left, gap, beside, fs });
+      const foot = down + 2.9 * fs, counted = shared.length ? [`${shared.length > 1 ? `${shared.length} pages are` : `page ${shared[0]} is`} shared, and counted once`] : [`${plural(pages() - c.pages, "page")} free`];
+      add("held", "text", { class: "fac-t-small", x: left - 4, y: foot }, counted[0]);
+      if (now.wrote) add("newest says", "text", { class: "fac-t-small", x: ends, y: foot, "text-anchor": "end" }, "▼ newest token");
+      const at = foot + 1.9 * fs, begin = at + 0.6 * fs, high_ = lines * (low + 0.35 * fs) + 5, bottom = begin + high_ - 4, pitch = (high_ - 5) / lines;
+      head("in blocks", at, `${get("slots")} slots, blocks of ${r}`, "each has room for the longest text");
+      frame_("pool of blocks", begin, high_);
+      const { used, unused, without } = drawBlocks(add, now, { left, high: (line) => bottom - (lines - 1 - line) * pitch - low, tall: low, slot, across }, bottom, fs);
+      const under = bottom + (without.length ? 2.4 : 0.6) * fs;
+      const result = beside ? Math.max(table.y + fs, at - 1.2 * fs) : under + 0.5 * fs;
+      drawResult(add, [["pages", c.slots, c.empty], ["blocks", used, unused]], { x: beside ? 1 : left - 4, y: result, width: beside ? column - gutter : ends - left + 4 }, fs);
+      y = Math.max(beside ? under : 0, result + 6.2 * fs);
     });
-    return y + 0.6 * fs;
+    return y + 0.3 * fs;
+  }
+
+  /** What all of it is for: of the slots that are held, how many are empty; both ways at one scale, which ends at all slots. */
+  function drawResult(add, ways, { x, y, width }, fs) {
+    const from = x + 4.2 * fs, long = width - 4.2 * fs - 5.2 * fs, px = (slots) => (slots / get("slots")) * long;
+    empty(add, "result key", x, y + 0.25 * fs, 1.6 * fs, 1.1 * fs);
+    add("result", "text", { class: "fac-t-name", x: x + 2.1 * fs, y: y + 1.2 * fs }, "held, but empty");
+    ways.forEach(([way, held, none], i) => {
+      const top = y + (1.9 + 2.2 * i) * fs, tall = 1.8 * fs;
+      add(`result ${way}`, "text", { x, y: top + 1.25 * fs }, way);
+      add(`result ${way} all`, "rect", { class: "fac-outline", x: from, y: top, width: long, height: tall }, `${get("slots")} slots`);
+      add(`result ${way} full`, "rect", { class: "fac-pages-full", x: from, y: top, width: px(held - none), height: tall }, `${held - none} slots in use`);
+      empty(add, `result ${way} none`, from + px(held - none), top, px(none), tall, `${none} of ${held} are empty`);
+      const counts_ = `${none} of ${held}`, free = px(none) > wide(counts_, 0.87 * fs) + fs;
+      if (free || px(get("slots") - held) > wide(counts_, 0.87 * fs) + 0.6 * fs) chip(add, `result ${way} says`, counts_, from + (free ? px(held - none / 2) : px(held) + 0.3 * fs + wide(counts_, 0.44 * fs) + 0.25 * fs), top + tall / 2, fs);
+      add(`result ${way} share`, "text", { class: "fac-t-big fac-pages-result", x: from + long + 0.6 * fs, y: top + 1.45 * fs }, percent(none, held));
+    });
   }
 
   /** The memory in pages, in a layer below the tables' words. */
@@ -229,12 +245,15 @@ function render({ model, el }) {
     return pool;
   }
 
-  /** From the chosen row to its pages: beside the memory and between its rows, so that it lies on no other page. */
-  function drawWay(add, { from: [x, y] = [] }, own, { left, over, beside, fs }) {
-    if (x == null || !own.length) return;
-    const bus = left - 4 - (beside ? 0.75 : 0.6) * fs, lanes = [...new Set(own.map(([, top]) => top))].map((top) => top - 0.8 * over), all = [y, ...lanes];
-    const ends = lanes.map((lane) => `M${bus} ${lane}H${Math.max(...own.filter(([, top]) => top - 0.8 * over === lane).map(([middle]) => middle))}`);
-    add("way", "path", { class: "fac-pages-way", d: `M${x} ${y}H${bus}M${bus} ${Math.min(...all)}V${Math.max(...all)}${ends.join("")}${own.map(([middle, top]) => `M${middle} ${top - 0.8 * over}V${top - 1}`).join("")}` });
+  /** From each page of the chosen table to the same page of the memory, beside the pool and between its rows, so that no line lies on another page. */
+  function drawWay(add, { from = [] }, own, { left, gap, beside, fs }) {
+    const many = from.length, step = Math.min(4, (0.6 * fs) / Math.max(1, many - 1)), bus = left - 4 - 0.6 * fs;
+    const far = own.map((_, i) => i).sort((a, b) => own[b][0] - own[a][0]); // the farthest goes above the others of its row
+    const d = from.map(([place, x, y]) => {
+      const [middle, top] = own[place], lane = top - 0.85 * gap + far.indexOf(place) * Math.min(3, (0.4 * gap) / Math.max(1, many - 1)), k = far.indexOf(place), side = bus - (beside ? many - 1 - k : k) * step * 0.75;
+      return `M${x} ${y}V${y + 3 + (beside ? k : many - 1 - k) * step}H${side}V${lane}H${middle}V${top - 1}`;
+    });
+    if (d.length) add("way", "path", { class: "fac-pages-way", d: d.join("") });
   }
 
   const colour = (now, name) => `fac-pages-${(NAMES.includes(name) ? NAMES.indexOf(name) : Object.keys(now.tables).indexOf(name)) % 6}`;
@@ -246,7 +265,7 @@ function render({ model, el }) {
   /** A row for each request: its name, its pages as they lie in memory, and what can be done with it. */
   function drawTables(add, now, name, names, { width, indent, beside }, fs) {
     const says = (x, wrong = now.wrong?.[x]?.length) => `${x} ${wrong ? `${wrong} wrong` : plural(now.lengths[x], "token")}`, longest = Math.max(0, ...names.map((x) => says(x).length));
-    const row = 2 * fs, left = indent + (2.6 + 0.63 * Math.max(10, longest)) * fs, cell = 3 * fs, plate = cell - 0.3 * fs, size = get("page_size"), { filled } = tally(now);
+    const row = 2.3 * fs, left = indent + (2.6 + 0.63 * Math.max(10, longest)) * fs, cell = 3 * fs, plate = cell - 0.3 * fs, size = get("page_size"), { filled } = tally(now);
     const most = Math.min(8, Math.floor((width - left) / cell));
     let y = 1, from = [];
     const button = (key, text, title, does, at, cls = "") => {
@@ -289,7 +308,7 @@ function render({ model, el }) {
         add(`cell ${x} ${place}`, "rect", { class: `fac-pages-cell${bad ? " fac-pages-wrong" : moved ? " fac-pages-changed" : x === name ? " fac-pages-own" : ""}${lit === String(page) ? " fac-pages-lit" : ""}`, "data-page": page, x: at, width: plate, y, height: 1.6 * fs }, `page ${page}`, choose);
         chip(add, `page ${x} ${place}`, String(page), at + plate / 2, y + 0.8 * fs, fs, x === name ? "fac-pages-own-chip" : "");
       });
-      if (x === name) from = [beside ? left + shown.length * cell - 0.3 * fs : indent, y + 0.8 * fs];
+      if (x === name) from = shown.flatMap((place, k) => (place < 0 ? [] : [[place, left + k * cell + plate / 2, y + 1.6 * fs]]));
       y += row;
     }
     if (!replayed) acts();
@@ -333,10 +352,10 @@ function render({ model, el }) {
   };
 
   /** The memory: used pages in the colours of who holds them, empty slots hatched. */
-  function drawPages(add, now, c, name, names, { left, top, tall, gap, slot, across, large, lines, narrow }, fs) {
+  function drawPages(add, now, c, name, names, { left, top, tall, gap, slot, across, large, lines, narrow, lane: lane_ }, fs) {
     const size = get("page_size"), each = Math.max(1, Math.floor(across / size)), broad = Math.min(size, across) * slot;
     const last = Math.max(-1, ...Object.keys(c.filled).map(Number)), used = Math.floor(last / each) + 1, whole = Math.ceil(pages() / each);
-    const lane_ = now.copied && !large ? 1.5 * fs : 0, high = (row) => top + row * (tall + gap) + (row < used ? 0 : lane_);
+    const high = (row) => top + row * (tall + gap) + (row < used ? 0 : lane_);
     const place = (page) => [left + (page % each) * broad, high(Math.floor(page / each))];
     add("ground", "path", { class: "fac-pages-ground", d: Object.keys(c.filled).map((page) => box(...place(page), broad, tall)).join("") });
     const holding = {};

@@ -15,6 +15,7 @@ function render({ model, el }) {
 
   const ready = () => {
     button.disabled = entry.empty();
+    write(button, button.disabled ? "Guess first" : "Keep my prediction"); // a grey button says why
     if (model.get("answer") == null) write(said, "");
   };
 
@@ -67,8 +68,8 @@ function number(model, say) {
     input.dispatchEvent(new Event("input", { bubbles: true }));
   } });
   const flag = h("output", { class: "fac-flag", "aria-hidden": "true" }), ticks = h("div", { class: "fac-ticks", "aria-hidden": "true" });
-  // Until there is a guess the flag lies above the line, without its pole: planted on a number it looks like a guess.
-  const parked = h("div", { class: "fac-flag fac-parked", "aria-hidden": "true", onpointerdown: drag }, "no guess yet: drag me");
+  // Until there is a guess the flag stands off the line, at its left: planted on a number it looks like a guess.
+  const parked = h("div", { class: "fac-flag fac-parked", "aria-hidden": "true", onpointerdown: drag }, "drag me");
   const rule = h("div", { class: "fac-line" }, flag, line, ticks, parked);
   const node = h("div", {}, rule, h("div", { class: "fac-number" }, h("label", { for: id }, "Your guess:"), input, unit === "×" ? "times" : unit));
   const ends = () => [Number(line.min), Number(line.max)];

@@ -39,14 +39,15 @@ function choices(model) {
   const options = model.get("options");
   const several = options.filter((option) => option.right).length > 1;
   const name = freshId("quiz"), HINT = byTouch() ? (several ? "More than one is right: tap them, then check." : "Tap one, and it is checked.") : several ? "More than one is right: press them, or type their letters; then check." : "Press one to have it checked, or type its letter and Enter.";
+  const AGAIN = several ? HINT : byTouch() ? "Tap another." : "Press another, or type its letter and Enter.";
   const how = h("p", { class: "fac-how" }, HINT);
   let moving = false;
   const moves = () => {
     moving = true;
     setTimeout(() => (moving = false));
   };
-  const sizes = options.map((option) => option.size).filter((size) => size != null), unit = model.get("unit"), whole = model.get("whole");
-  const part_ = (size) => h("div", { class: "fac-size fac-quiz-part" }, h("div", { class: "fac-quiz-whole", "aria-hidden": "true" }, h("i", { style: `width:${((100 * size) / whole).toFixed(2)}%` })), `${rough(size)} of ${meant(whole)} ${unit}`.trim());
+  const sizes = options.map((option) => option.size).filter((size) => size != null), unit = model.get("unit"), whole = model.get("whole"), pieces = model.get("pieces");
+  const part_ = (size) => h("div", { class: "fac-size fac-quiz-part" }, `${rough(size)} of ${meant(whole)} ${unit}`.trim(), h("div", { class: "fac-quiz-whole", "aria-hidden": "true" }, h("i", { style: `width:${((100 * size) / whole).toFixed(2)}%` }), pieces.map(([name, long]) => h("span", { style: `flex:${long}` }, name))));
   const bar = ({ size }) => (whole && size != null ? [part_(size)] : size == null ? [] : [h("div", { class: "fac-size" }, h("i", { style: `width:${barWidth(size, sizes).toFixed(1)}%` }), `${meant(size)} ${unit}`.trim())]);
   const judged = (why) => why.querySelector(".fac-why");
   const rows = options.map((option) => {
@@ -87,11 +88,11 @@ function choices(model) {
       row.why.replaceChildren();
       row.tried ||= row.input.checked;
       row.node.classList.toggle("fac-tried", row.tried && !row.input.checked && !row.option.right);
-      if (row.input.checked) row.why.append(...bar(row.option), verdict(row.option.right, rich(row.option.explanation), !several && !row.option.right && " Try another."));
+      if (row.input.checked) row.why.append(...bar(row.option), verdict(row.option.right, rich(row.option.explanation)));
     }
     const done = rows.every((row) => row.option.right === row.input.checked); // then the others say why they are not it
     for (const row of rows) if (done && !row.input.checked && row.option.explanation) row.why.append(...bar(row.option), h("div", { class: "fac-also fac-soft" }, row.tried ? "You tried this. " : "Why not: ", rich(row.option.explanation)));
-    how.textContent = done ? (model.get("tries") > 1 ? `Right, after ${model.get("tries")} tries.` : "Right, at the first try.") : HINT;
+    how.textContent = done ? (model.get("tries") > 1 ? `Right, after ${model.get("tries")} tries.` : "Right, at the first try.") : AGAIN;
     const missed = rows.filter((row) => row.option.right && !row.input.checked).length;
     if (missed === 0 && chosen.every((row) => row.option.right)) result.textContent = several ? "All right, and all of them." : "";
     else if (several && chosen.every((row) => row.option.right)) {

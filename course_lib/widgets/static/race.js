@@ -51,7 +51,7 @@ function render({ model, el }) {
     nodes.push(text(x + 0.9 * fs, by, "fac-race-soft", null, {}, (node) => (lane.timesText = node)), v("path", { class: "fac-race-line", d: `M${barX} ${by - 6}v6h${bar * scale}v-6` }), text(barX + bar * scale + 6, by, "fac-race-soft", `${bar}${lw < 500 ? "" : " numbers"}`));
     const desk = get("caches");
     nodes.push(...(desk ? [...l2Band(text, lane, race, get), ...deskOf(text, lane, race, get)] : chipOf(text, lane, race)));
-    nodes.push(text(desk ? x : lane.statusX, desk ? y + 3 * fs : lane.chipY + 1.33 * fs, "fac-race-small", null, {}, (node) => (lane.statusText = node)));
+    nodes.push(text(desk ? x : lane.statusX, desk ? y + 3 * fs : lane.statusY, desk || lw < 500 ? "fac-race-small" : "", null, {}, (node) => (lane.statusText = node)));
     // the bill
     const px = tw / race.axis, badge = race.badges.length < 2 ? "" : wide(`${title}${lane.badge}`, 0.9 * fs) > tw - 6 * fs ? lane.badge.split(" from ")[0] : lane.badge;
     nodes.push(text(0, lane.named, "fac-race-name", [v("tspan", {}, title), v("tspan", { class: `fac-race-tag${data().replays[lane.name] ? " fac-race-real" : ""}`, dx: 8 }, badge)], {}, (node) => (lane.nameText = node)), text(tw, bill - 0.45 * fs, "fac-race-soft", null, { "text-anchor": "end" }, (node) => (lane.endText = node)));
@@ -101,9 +101,9 @@ function render({ model, el }) {
     met ||= clock > 0 || planted || !lane.flagged;
     el.classList.toggle("fac-race-asks", !met); // first the flag: then all else can be dragged, too
     if (!lane.flagged) return;
-    const { tw, fs, tape, stacked } = race.box, x = planted ? get("flag") * tw : 1, y = lane.bill, left = x > race.box.width / 2, far = (left ? -4 : 4) * fs, tall = (stacked ? 1.7 : 2) * fs, top = y - tall - 5;
+    const { tw, fs, tape, stacked } = race.box, x = planted ? get("flag") * tw : 0.65 * fs, y = lane.bill, left = x > race.box.width / 2, far = (left ? -4 : 4) * fs, tall = (stacked ? 1.25 : 1.5) * fs, top = y - (stacked ? 2.3 : 2.75) * fs, foot = y + (planted ? tape / 2 : -0.65 * fs);
     lane.led = !stacked && (!clock || planted) && !left && x < 9 * fs; // the flag stands on the tape's name: its words say it
-    const inside = planted ? 0 : 7.6 * fs, tip = planted ? far : -0.6 * fs; // a flag that waits bears what is to be done with it
+    const inside = planted ? 0 : 6 * fs, tip = planted ? far : -0.6 * fs; // a flag that waits bears what is to be done with it
     const cloth = { class: "fac-race-grab", d: `M${x} ${top}h${inside}l${tip} ${tall / 2}l${-tip} ${tall / 2}h${-inside}z` };
     const grab = clock ? v("path", cloth) : hold("path", cloth, (px) => put(model, { flag: clamp(px / tw) }));
     lane.flagText = null;
@@ -111,8 +111,8 @@ function render({ model, el }) {
     const says = text(sx, sy, "fac-race-verdict", null, { "text-anchor": anchor }, (node) => (lane.flagText = node));
     renew(lane.nameText, { display: lane.led ? "none" : "inline" });
     patch(lane.flagged, clock && !planted ? [] : [
-      v("path", { class: "fac-race-flag", d: `M${x} ${y + tape}V${top}` }), grab,
-      v("path", { ...way({ cx: 0, cy: 0, class: "" }), transform: `translate(${x + 0.36 * far} ${top + tall / 2}) scale(1.7)` }), ...(planted ? [] : [text(x + 2.2 * fs, sy, "fac-race-ask", "drag me")]), says], held);
+      v("path", { class: "fac-race-flag", d: `M${x} ${foot}V${top}` }), grab,
+      v("circle", { class: "fac-race-foot", cx: x, cy: foot, r: 0.5 * fs }), ...(planted ? [] : [text(x + 1 * fs, sy, "fac-race-ask", "drag me")]), says], held);
   }
   race.again = () => draw();
   function draw() {
@@ -133,7 +133,7 @@ function render({ model, el }) {
       if (lane.flagText) judge(race, lane, mark, over, data().titles[lane.name]);
       if (lane.leastText) write(lane.leastText, clock ? `thin: at least ${bytesText(Math.round(lane.least0))} of it must cross HBM` : "thin: what of it must cross HBM");
       if (lane.seen) renew(lane.seen, { visibility: clock ? "visible" : "hidden" });
-      write(lane.statusText, !clock ? "" : lane.current ? doing(lane, lane.current, get("caches") ? race.box.lw : lane.statusW, fs) : over ? "done" : "");
+      write(lane.statusText, !clock ? "" : lane.current ? doing(lane, lane.current, get("caches") ? race.box.lw : lane.statusW, race.box.lw < 500 ? fs : 1.15 * fs) : over ? "done" : "");
       for (const [t, node] of Object.entries(lane.wearText)) {
         const times = race.timesOf(lane, t);
         const many = times < 10 ? Number(times.toFixed(1)) : short(times, 3);

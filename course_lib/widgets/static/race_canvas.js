@@ -33,6 +33,13 @@ function lazily(of, name, make) {
 /** What has been before each event. */
 const sums = (events, what, sum = 0) => events.map((e) => (sum += e[what]) - e[what]);
 
+/** Each trip over S and P is a tone darker than the one before. */
+const toned = (events, trips = []) => events.map((e) => {
+  const trip = e.tensor + e.kind, score = isScore(e.tensor);
+  if (score && !trips.includes(trip)) trips.push(trip);
+  return { ...e, tone: score ? Math.min(1, 0.4 + 0.2 * trips.indexOf(trip)) : 1 };
+});
+
 /** The lanes of a model, laid out and painted: `box` has the sizes, a lane's `at` its matrices. */
 function raceCanvas(get) {
   const data = () => get("data"), b = () => data().dtypes[get("dtype")], chip = () => data().gpus[get("gpu")];
@@ -54,7 +61,7 @@ function raceCanvas(get) {
       });
       const lane = { name, total, parts, ends: total / rate, badge: data().replays[name]?.badge ?? data().badges[name] };
       // what a tape of which nothing has run yet does not show
-      lazily(lane, "events", () => schedule(kernels, ...settings));
+      lazily(lane, "events", () => toned(schedule(kernels, ...settings)));
       lazily(lane, "from", () => sums(lane.events, "bytes"));
       lazily(lane, "past", () => sums(lane.events, "least")); // of the thin tape, as `from` of the tape
       lazily(lane, "least", () => lane.past.at(-1) + lane.events.at(-1).least);
@@ -69,12 +76,12 @@ function raceCanvas(get) {
     race.difference = race.lanes[1]?.name === "replay" && race.lanes[0].name !== "naive" ? firstDifference(race.lanes[1].events, race.lanes[0].events) : null;
   }
 
-  /** The first event of each one's group: moves thinner than two pixels lie in one. It begins with a Q and ends with an O: no K comes before its Q. */
+  /** The first event of each one's group: moves thinner than two pixels lie in one, of few: K and V still take turns. It begins with a Q and ends with an O: no K comes before its Q. */
   function groups({ events, from }) {
     const first = [], thin = (2 * race.axis) / race.box.tw;
     events.forEach((e, i) => {
       const before = first[i - 1], last = events[i - 1]?.tensor, cut = e.tensor !== last && (e.tensor === "q" || last === "o");
-      const joins = i && !cut && e.bytes < thin && events[before].bytes < thin && from[i] - from[before] < 6 * thin;
+      const joins = i && !cut && e.bytes < thin && events[before].bytes < thin && from[i] - from[before] < 3 * thin;
       first.push(joins ? before : i);
     });
     return first;
@@ -87,8 +94,8 @@ function raceCanvas(get) {
     const lw = stacked || count === 1 ? width : (width - gap) / count, tw = width - 1;
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
     // the same for nearly every N: a picture that grows under the hand costs a layout of the page, too
-    const H = Math.min(big ? (caches ? 180 : 340) : ((count === 1 ? 300 : stacked ? 106 : 218) * fs) / 15, (lw - 15.4 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base;
-    const headH = (caches ? 3.4 : 2.3) * fs, panelH = H + 4.8 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 2.5 * fs);
+    const H = Math.min(big ? (caches ? 180 : 340) : ((count === 1 ? 300 : stacked ? 102 : 244) * fs) / 15, (lw - 14.4 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base;
+    const headH = (caches ? 3.4 : 2.3) * fs, panelH = H + 4.6 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 2.9 * fs);
     const tape = 1.8 * fs, thin = caches ? 0.65 * fs : 0, rows = stacked ? count : 1, tops = rows * (laneH + 0.6 * fs) + 0.2 * fs;
     const first = stacked && count > 1, each = tape + (caches ? thin + 1.9 * fs : 0.2 * fs), under = SEEK + 5.7 * fs, tapes = first ? count * each + 5.7 * fs + under : 0; // below the tapes their slider, its scale and Play; on a phone they come first
     let y = first ? 0 : tops;
@@ -99,9 +106,9 @@ function raceCanvas(get) {
       lane.l2 = lane.panel + panelH + 0.4 * fs;
       lane.desk = lane.l2 + 3.8 * fs;
       lane.chipY = lane.panel + panelH + 0.5 * fs;
-      lane.rise = i === count - 1 && count > 1 ? (stacked ? 3.2 : 2.4) * fs : 0; // the flag's row; where it is narrow the name has one of its own
+      lane.rise = i === count - 1 && count > 1 ? (stacked ? 3.4 : 2.8) * fs : 0; // the flag's row; where it is narrow the name has one of its own
       lane.bill = y + (lane.rise ? 0.3 : 1.5) * fs + lane.rise;
-      lane.named = lane.bill - (lane.rise && stacked ? 2.4 : 0.45) * fs;
+      lane.named = lane.bill - (lane.rise && stacked ? 2.75 : 0.45) * fs;
       y = lane.bill + each;
       lane.scores = n * (get("decode") ? 1 : n) * b();
       const queries = get("decode") ? 1 : n;
@@ -120,15 +127,15 @@ function raceCanvas(get) {
   /** How often a matrix has crossed, of all its bytes. */
   const timesOf = (lane, t, moved = lane.reads[t] ?? 0) => moved / (t === "s" ? lane.scores : race.box.n * race.box.d * b() * ("qo".includes(t) && get("decode") ? 1 / race.box.n : 1));
   /** From one of the marks below a matrix to the next, one for each time: so many have room in all lanes. */
-  const pitchOf = () => Math.min(0.6 * race.box.fs, ...race.lanes.flatMap((lane) => ["k", "v"].map((t) => (lane.at[t === "k" ? "v" : "o"].x - lane.at[t].x - race.box.fs) / Math.ceil(timesOf(lane, t, lane.parts.reduce((sum, [of, bytes]) => sum + (of === t ? bytes : 0), 0))))));
+  const pitchOf = () => Math.min(0.85 * race.box.fs, ...race.lanes.flatMap((lane) => ["k", "v"].map((t) => (lane.at[t === "k" ? "v" : "o"].x - lane.at[t].x - race.box.fs) / Math.ceil(timesOf(lane, t, lane.parts.reduce((sum, [of, bytes]) => sum + (of === t ? bytes : 0), 0))))));
   /** A count is no area: all marks are alike, and have no tensor's colour. */
   function tally(g, lane, clock) {
-    const { fs } = race.box, pitch = (race.box.pitch ??= pitchOf()), size = pitch < 3 ? pitch : pitch - 1.5;
+    const { fs } = race.box, pitch = (race.box.pitch ??= pitchOf()), size = pitch < 3 ? pitch : Math.floor(pitch - 1.5);
     g.fillStyle = pen;
     for (const [t, { x, y, h }] of Object.entries(lane.at)) {
       const times = t === "o" ? 0 : timesOf(lane, t), left = x + 0.6 * fs, top = y + h + (t === "q" && h < fs ? 2.55 : 1.25) * fs;
-      for (let i = 0; i < times - 0.01; i += 1) g.fillRect(left + i * pitch, top, size * Math.min(1, times - i), 0.45 * fs);
-      if (clock && t === "s" && lane.name === "naive") for (let i = 0; i < lane.trips; i += 1) g.strokeRect(left + i * pitch, top, size, 0.45 * fs); // those to come, too
+      for (let i = 0; i < times - 0.01; i += 1) g.fillRect(Math.round(left + i * pitch), top, pitch < 3 ? size : Math.ceil(size * Math.min(1, times - i)), 0.6 * fs);
+      if (clock && t === "s" && lane.name === "naive") for (let i = 0; i < lane.trips; i += 1) g.strokeRect(Math.round(left + i * pitch), top, size, 0.6 * fs); // those to come, too
     }
   }
   const wall = () => ((chip().shared / b()) * race.box.zoom ** 2) / race.box.deskH;
@@ -152,7 +159,7 @@ function raceCanvas(get) {
   // The pictures: what stays on a layer, what moves on top
   let pen, ground;
   function paint(g, tensor, x, y, w, tall, alpha = 1) {
-    g.globalAlpha = isScore(tensor) && tensor !== "s" ? 0.72 * alpha : alpha; // P, made of S
+    g.globalAlpha = alpha;
     g.fillStyle = colourOf(tensor);
     g.fillRect(x, y, w, tall);
     g.globalAlpha = 1;
@@ -187,14 +194,8 @@ function raceCanvas(get) {
     const t = homeOf(e);
     lane.reads[t] = (lane.reads[t] ?? 0) + e.bytes;
     if (!p) return;
-    if (e.kind === "store") {
-      if (t === "s") laid.clearRect(p.x, p.y, p.w, p.h);
-      paint(laid, e.tensor, p.x, p.y, p.w, p.h);
-    }
-    if (e.kind === "load" && t !== "s") {
-      laid.clearRect(p.x, p.y, p.w, p.h);
-      paint(laid, t, p.x, p.y, p.w, p.h);
-    }
+    laid.clearRect(p.x, p.y, p.w, p.h);
+    paint(laid, e.tensor, p.x, p.y, p.w, p.h, e.tone);
   }
   /** Lay what is over onto both tapes, from event `start` on; the bytes of a group tensor by tensor, as first met. */
   function ink(lane, start, stop = lane.done, g = laid, alpha = 1) {
@@ -208,13 +209,13 @@ function raceCanvas(get) {
   }
   function strip(g, alpha, group, what, from, y, tall) {
     const px = race.box.tw / race.axis, sums = {};
-    for (const e of group) if (e[what]) sums[e.tensor] = (sums[e.tensor] ?? 0) + e[what];
+    for (const e of group) if (e[what]) (sums[e.tensor + e.kind] ??= [e, 0])[1] += e[what];
     const k = race.box.pixels, edge = (byte) => Math.round(byte * px * k) / k; // else thin tiles blend
     let end = from;
-    for (const [tensor, sum] of Object.entries(sums)) {
+    for (const [e, sum] of Object.values(sums)) {
       const x = edge(end), w = edge((end += sum)) - x;
       g.clearRect(x, y, w, tall);
-      paint(g, tensor, x, y, w, tall, alpha);
+      paint(g, e.tensor, x, y, w, tall, alpha * e.tone);
     }
   }
   /** An outline that is seen on every colour. */
@@ -267,12 +268,12 @@ function raceCanvas(get) {
         const home = at[homeOf(first)];
         paint(g, first.tensor, lane.x + 2, top, Math.min(home.w, wall()) * (still ? 1 : first.kind === "load" ? u : 1 - u), race.box.deskH);
       }
-      if (!clock && lane.name === "naive" && race.lanes[1]) ink(lane, 0, lane.events.length, g, 0.3); // given: what the other is guessed against
+      if (!clock && lane.name === "naive" && race.lanes[1]) ink(lane, 0, lane.events.length, g, 0.48); // given: what the other is guessed against
       tally(g, lane, clock);
       let moved = lane.moved;
       now.forEach((e, k) => {
         const p = place(lane, e), head = { x: moved * px, y: lane.bill, w: Math.max(2, e.bytes * px), h: race.box.tape };
-        paint(g, e.tensor, head.x, lane.bill, e.bytes * u * px, race.box.tape);
+        paint(g, e.tensor, head.x, lane.bill, e.bytes * u * px, race.box.tape, e.tone);
         moved += e.bytes * u;
         if (!p) return;
         const spread = lane.x + ((k + 0.5) / now.length) * race.box.lw, size = Math.min(9, p.w);

@@ -151,18 +151,19 @@ function tapeScale(text, { box: { fs, tw, low }, axis, lanes }) {
 }
 
 const ORDER = ["q", "o", "k", "v"]; // how tiles lie on the desk; then S
-const SLOT = 1.1; // of the letters' height
+const SLOT = 1.5; // of the letters' height
 /** One program's tiles, where no desk is drawn: each a square under its matrix, full while it is there. */
 function chipOf(text, lane, { box: { fs, lw } }) {
-  const { x, chipY } = lane, narrow = lw < 500, w = SLOT * fs, y = chipY + 0.45 * fs;
+  const { x, chipY } = lane, narrow = lw < 500, w = SLOT * fs, y = chipY + 0.5 * fs, mid = chipY + 1.58 * fs;
   lane.slots = {};
-  const nodes = [v("rect", { class: "fac-race-chip", x, y: chipY, width: lw, height: 2 * fs, rx: 4 }), text(narrow ? lane.at.q.x + 0.8 * fs : x + lw - 0.7 * fs, chipY + 1.33 * fs, narrow ? "fac-race-soft" : "fac-race-name", "on chip", { "text-anchor": narrow ? "start" : "end" })];
+  const nodes = [v("rect", { class: "fac-race-chip", x, y: chipY, width: lw, height: 2.5 * fs, rx: 4 }), text(x + lw - 0.7 * fs, narrow ? mid + 0.6 * fs : mid, "fac-race-name", "on chip", { "text-anchor": "end" })];
   for (const [t, at] of Object.entries(lane.at)) {
     const left = at.x + 1 - w / 2;
     lane.slots[t] = { x: left, y, w, h: w };
-    nodes.push(v("rect", { class: "fac-race-slot", x: left, y, width: w, height: w }), text(left + w + 0.25 * fs, chipY + 1.33 * fs, "fac-race-soft", t === "s" ? "S" : "")); // the others’ names stand above them
+    nodes.push(v("rect", { class: "fac-race-slot", x: left, y, width: w, height: w }), text(left + w + 0.25 * fs, mid, "fac-race-soft", t === "s" && !narrow ? "S" : "")); // the others’ names stand above them
   }
-  lane.statusX = lane.slots.s.x + w + 1.5 * fs;
+  lane.statusX = lane.slots.s.x + w + (narrow ? 0.4 : 1.5) * fs;
+  lane.statusY = narrow ? mid - 0.55 * fs : mid;
   lane.statusW = x + lw - lane.statusX - (narrow ? 0 : 4 * fs);
   return nodes;
 }

@@ -44,10 +44,10 @@ function render({ model, el }) {
   const gpu = select("GPU", Object.keys(data.gpus).map((name) => [name, name]), (value) => put(model, { gpu: value }));
   const layers = [s("g"), s("g")], [under, over] = layers.map(scene);
   const picture = stage(model, "roofline-plot", drawPlot, ...layers);
-  const words = h("p", { class: "fac-finding" }), why = h("p", { class: "fac-roof-why" }), note = h("p", { class: "fac-stage-words" }), voice = announcer();
+  const words = h("p", { class: "fac-finding" }), counts = h("p", { class: "fac-soft" }), note = h("p", { class: "fac-stage-words" }), voice = announcer();
   let axes = null, whole_ = null; // what is seen, and all of it
-  root(model, el, words, why, picture.node, note, h("div", { class: "fac-fields" }, view.fields.map((name) => fields[name].node), gpu.row),
-    more("the other sizes", h("div", { class: "fac-fields" }, ["n", "heads", "kv_heads", "batch", "d"].filter((name) => !view.fields.includes(name)).map((name) => fields[name].node))), voice.node);
+  root(model, el, words, picture.node, note, h("div", { class: "fac-fields" }, view.fields.map((name) => fields[name].node), gpu.row),
+    more("the other sizes", counts, h("div", { class: "fac-fields" }, ["n", "heads", "kv_heads", "batch", "d"].filter((name) => !view.fields.includes(name)).map((name) => fields[name].node))), voice.node);
 
   function draw() {
     for (const f of Object.values(fields)) f.follow();
@@ -73,7 +73,7 @@ function render({ model, el }) {
     if (zoomed) axes = { left: Math.floor(Math.min(...marks.map((m) => (m.loads ? Math.log2(m.loads) - 0.4 : Math.log2(m.intensity) - (width < ROOFS ? 1.2 : 2))))), right: Math.ceil(Math.max(Math.log2(ridge) + 1, ...marks.map((m) => Math.log2(m.intensity) + (!m.loads ? 1 : width < ROOFS ? 2.6 : 2)))), low: Math.log10(round125(Math.min(...marks.map((m) => Math.min(m.tflops, m.loads ? bound(m) : Infinity))) / 2)), high: Math.log10(chip.tflops_half) + 0.12 };
     else if (!axes || !picture.svg.facHeld) axes = whole;
     whole_ = whole;
-    const { left, right, low, high } = axes, from = 2.7 * fs, strip = marks.some((m) => m.loads) ? 5.6 * fs : 0, top = strip + 2.3 * fs, floor = top + Math.max((width < ROOFS ? (strip ? 23 : zoomed ? 27 : 20) : zoomed ? (strip ? 20 : 21) : 17) * fs, Math.min((strip ? 20 : 24) * fs, 0.36 * width)), end = width - 0.6 * fs;
+    const { left, right, low, high } = axes, from = 2.7 * fs, strip = marks.length && (2.1 + 1.75 * marks.length) * fs, top = strip + 2.3 * fs, floor = top + Math.max((width < ROOFS ? (zoomed ? 23 : 20) : zoomed ? 20 : 17) * fs, Math.min((zoomed ? 20 : 24) * fs, 0.36 * width)), end = width - 0.6 * fs;
     const X = (v) => from + ((end - from) * (Math.log2(v) - left)) / (right - left);
     const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
@@ -105,7 +105,7 @@ function render({ model, el }) {
       else if (!marks.length) add("bar", "polyline", { class: "fac-roof-bar", points: roof(least, most) }, "flash lies between its two bounds");
       free.forEach((p) => held.includes(p) || add(`point ${p.label}`, "path", { class: `fac-roof-tick fac-roof-${p.colour}`, d: `M${X(p.x)} ${Y(p.y) - 0.55 * fs}v${1.1 * fs}` }));
       if (zoomed) overview(add, { ...whole, right: Math.max(whole.right, right) }, axes, { chip, ridge, width, from, top, floor, end, fs });
-      if (strip) compared(add, marks.filter((m) => m.loads), { width, fs, long, chip });
+      if (strip) compared(add, marks, { width, fs, long, chip });
       if (marks.length) measured(add, marks, { X, Y, fs, long, chip, ridge, from, end });
       name(add, free, { X, Y, fs, ridge, width, from, end, slope });
       knobs.forEach(([trait, i]) => hold(add, trait, points[i], { X, Y, fs }, (x) => nearestBy(places(trait), (value) => X(intensity(listed[i], shape({ [trait]: value }))), x)));
@@ -123,64 +123,56 @@ function render({ model, el }) {
     add("map says", "text", { class: "fac-t-soft", x: x0, y: y0 - 0.4 * fs }, width < ROOMY ? "zoomed in" : "zoomed in: the part seen");
   }
 
-  /** A share of the roof as a part of a bar, linear: on the axis it is a difference of logarithms. */
-  function portion(add, m, share, x, y, fs, long) {
-    const w = (long ? 8 : 5.5) * fs, tall = 0.42 * fs;
-    add(`share ${m.label} all`, "rect", { class: "fac-roof-share", x, y, width: w, height: tall });
-    add(`share ${m.label} part`, "rect", { class: `fac-roof-part fac-roof-of-${meant(m)}${valued(m)}`, x, y, width: w * share, height: tall }, `${Math.round(100 * share)} %`);
-  }
-
-  /** Above the field, where a length is a number: what HBM moves for each kernel, what it loads on the chip, and how fast it is. */
+  /** Above the field, where a length is a number: how fast each kernel is, in a frame as long as its roof is high; and, where that is known, what HBM moves for it and what it loads on the chip. */
   function compared(add, marks, { width, fs, long, chip }) {
-    const side = (long ? 12 : 6.4) * fs, each = (width - side) / 3, said = (long ? 8 : 3.4) * fs, room = each - said - 0.8 * fs;
-    const columns = [
-      [long ? "moved by HBM" : "HBM, GB", (m) => gb(m.intensity), (m) => `${short(gb(m.intensity), 3)}${long ? " GB" : ""}`, "crossed"],
-      [long ? "loaded on the chip" : "on chip, GB", (m) => gb(m.loads), (m) => `${short(gb(m.loads), 3)}${long ? " GB" : ""}`, "loaded"],
-      [long ? `speed, of ${chip.tflops_half} TFLOP/s` : "TFLOP/s", (m) => m.tflops, (m) => `${short(m.tflops, 3)}${long ? ` TFLOP/s, ${Math.round((100 * m.tflops) / chip.tflops_half)} %` : ""}`, "part"],
-    ];
-    const ranked = [...marks].sort((a, b) => b.tflops - a.tflops), tall = 0.95 * fs;
+    const ranked = [...marks].sort((a, b) => b.tflops - a.tflops), tall = (marks.every((m) => m.loads) ? 0.95 : 1.25) * fs, unit = long ? " GB" : "", of = (m) => `${Math.round((100 * m.tflops) / attainable(m.intensity, chip))} %`;
+    const speed = [long ? "speed, framed by its roof" : "TFLOP/s, roof", (m) => m.tflops, (m) => (long ? `${short(m.tflops, 3)} TFLOP/s, ${of(m)}` : short(m.tflops, 3)), "part"];
+    const columns = marks.every((m) => m.loads) ? [
+      [long ? "moved by HBM" : "HBM, GB", (m) => gb(m.intensity), (m) => `${short(gb(m.intensity), 3)}${unit}`, "crossed"],
+      [long ? "loaded on the chip" : "on chip, GB", (m) => gb(m.loads), (m) => `${short(gb(m.loads), 3)}${unit}`, "loaded"],
+      speed,
+    ] : [[long ? "speed, framed by the roof over it" : "TFLOP/s, framed by its roof", speed[1], (m) => `${short(m.tflops, 3)}${long ? " TFLOP/s" : ""}, ${of(m)}${long ? ` of ${short(attainable(m.intensity, chip), 3)}` : ""}`, "part"]];
+    const side = Math.max(...ranked.map((m) => wide(called(m), (long ? 1.08 : 0.95) * fs))) + fs, each = (width - side) / columns.length, said = (columns.length > 1 ? (long ? 8 : 3.4) : long ? 13 : 5.2) * fs, room = each - said - 0.8 * fs;
     columns.forEach(([head, of, says, name], i) => {
       const x = side + i * each, most = name === "part" ? chip.tflops_half : Math.max(...marks.map(of));
       add(`head ${name}`, "text", { class: "fac-t-soft", x, y: fs }, head);
       ranked.forEach((m, j) => {
-        const y = (1.6 + 1.75 * j) * fs, long_ = (room * of(m)) / most;
-        if (!i) add(`row ${m.label}`, "text", { class: `fac-t-name${long ? "" : " fac-t-small"}`, x: 0, y: y + 0.8 * tall }, long ? m.label : first(m));
-        if (name === "part") add(`share ${m.label} all`, "rect", { class: "fac-roof-share", x, y, width: room, height: tall });
+        const y = (1.6 + 1.75 * j) * fs, long_ = (room * of(m)) / most, frame = name === "part" ? (room * attainable(m.intensity, chip)) / most : long_;
+        if (!i) add(`row ${m.label}`, "text", { class: `fac-t-name${long ? "" : " fac-t-small"}`, x: 0, y: y + 0.5 * tall + 0.33 * fs }, called(m));
+        if (name === "part") add(`share ${m.label} all`, "rect", { class: "fac-roof-share", x, y, width: frame, height: tall });
         add(`${name} ${m.label}`, "rect", { class: `fac-roof-${name} fac-roof-of-${meant(m)}${valued(m)}`, x, y, width: long_, height: tall }, says(m));
-        add(`${name} ${m.label} says`, "text", { class: "fac-t-small", x: x + (name === "part" ? room : long_) + 0.4 * fs, y: y + 0.8 * tall }, says(m));
+        add(`${name} ${m.label} says`, "text", { class: "fac-t-small", x: x + frame + 0.4 * fs, y: y + 0.5 * tall + 0.3 * fs }, says(m));
       });
     });
   }
 
-  /** What was measured: its speed up, the bytes that HBM moved across; what is missing to its roof, or what it would be if every load went to HBM. */
+  /** What was measured, and what is missing to its roof; or from where it would be if every load went to HBM, along a line of what was not to be loaded. */
   function measured(add, marks, { X, Y, fs, long, chip, ridge, from, end }) {
-    const diamond = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`, bold = `fac-t-name${long ? "" : " fac-t-small"}`, small = "fac-t-small";
-    const unit = long ? " TFLOP/s" : "", edges = {};
+    const diamond = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`, bold = `fac-t-name${long ? "" : " fac-t-small"}`, small = "fac-t-small", edges = {};
     for (const m of [...marks].sort((a, b) => b.tflops - a.tflops)) {
-      const [x, y] = [X(m.intensity), Y(m.tflops)], roof = attainable(m.intensity, chip), flat = m.intensity >= ridge, key = m.label, colour = `fac-roof-${meant(m)}${valued(m)}`;
-      const share = `${Math.round((100 * m.tflops) / roof)} % of ${short(roof, 3)}`, title = long ? m.label : first(m);
+      const [x, y] = [X(m.intensity), Y(m.tflops)], flat = m.intensity >= ridge, key = m.label, colour = `fac-roof-${meant(m)}${valued(m)}`;
       const write = (id, lines, at, anchor, row) => lines.forEach(([text, cls], j) => add(`${id} ${key} ${j}`, "text", { class: cls, x: at, y: row + (0.3 + LINE * j) * fs, "text-anchor": anchor }, text));
-      const clear = (side, row, lines, more = 0) => { // names of one side stand one below another
+      const clear = (side, row, lines) => { // names of one side stand one below another
         const free = Math.max(row, edges[side] ?? 0);
-        edges[side] = free + (LINE * lines.length + more) * fs;
+        edges[side] = free + LINE * lines.length * fs;
         return free;
       };
-      if (m.loads) { // along: as many times fewer bytes; then up, or down, to the speed that was timed
-        const [left, low] = [X(m.loads), Y(attainable(m.loads, chip))], tip = y + Math.sign(low - y) * 0.75 * fs, w = 0.45 * fs * Math.sign(low - y);
-        const factor = Math.round(m.intensity / m.loads), fewer = long ? `${factor} × fewer bytes from HBM` : `bytes ÷ ${factor}`, most = `at most ${short(attainable(m.loads, chip), 3)}`, lines = [[title, bold]];
-        add(`saved ${key}`, "path", { class: `fac-roof-saved ${colour}`, d: `M${left} ${low}H${x}V${tip}m${-0.45 * fs} ${w}l${0.45 * fs} ${-w}l${0.45 * fs} ${w}` }, fewer);
+      if (m.loads) {
+        const [left, low] = [X(m.loads), Y(attainable(m.loads, chip))], factor = Math.round(m.intensity / m.loads), fewer = `${factor} × fewer bytes from HBM`, most = `at most ${short(attainable(m.loads, chip), 3)}`;
+        add(`saved ${key}`, "path", { class: `fac-roof-saved ${colour}`, d: `M${left} ${low}L${x} ${y}` }, fewer);
         add(`counted ${key}`, "path", { class: "fac-roof-counted", d: diamond(left, low, 0.5 * fs) }, m.label);
-        write("fewer", [[fewer, `fac-t-name ${small}`]], x - 0.8 * fs, "end", low - 0.9 * fs);
-        const free = X(ridge) - left - 0.2 * fs, fits = [`${most} TFLOP/s`, most].map((text) => wide(text, 0.9 * fs) < free), room = left - from, left_ = room > wide("at most", 0.8 * fs) + 0.8 * fs, split = ["at most", most.slice(8)]; // below the slope where it does not cross the ridge's line, else above it
-        const above = long ? !fits[0] : left_, rows = long || (!above && fits[0]) ? [`${most} TFLOP/s`] : (above ? room > wide(most, fs) : fits[1]) ? [most, "TFLOP/s"] : split; // the axis has the unit
-        write("most", rows.map((text) => [text, small]), left + (above ? -0.8 : 0.2) * fs, above ? "end" : "start", low + (above ? (long ? -0.7 : 1.2 - LINE * rows.length) : long ? 1.3 : rows === split ? 1.7 : 2.3) * fs);
-        write("name", lines, x + 1.1 * fs, "start", clear("right", y, lines));
+        const mid = (X(ridge) + x) / 2, slope = (y - low) / (x - left), says = long ? fewer : `bytes ÷ ${factor}`;
+        add(`fewer ${key}`, "text", { class: `fac-t-name ${small}`, "text-anchor": "middle", transform: `translate(${mid} ${low + slope * (mid - left) - 0.45 * fs}) rotate(${(Math.atan(slope) * 180) / Math.PI})` }, says);
+        const start = "if every load went to HBM:", room = left - from - fs, begins = !edges.start && long && wide(start, 0.85 * fs) < room ? [start] : []; // said once
+        if (begins.length) edges.start = 1;
+        const free = X(ridge) - left - 0.2 * fs, fits = [`${most} TFLOP/s`, most].map((text) => wide(text, 0.9 * fs) < free), left_ = room > wide("at most", 0.8 * fs) - 0.2 * fs, split = ["at most", most.slice(8)]; // below the slope where it does not cross the ridge's line, else above it
+        const above = begins.length || (long ? !fits[0] : left_), rows = [...begins, ...(long || (!above && fits[0]) ? [`${most} TFLOP/s`] : (above ? room > wide(most, fs) - fs : fits[1]) ? [most, "TFLOP/s"] : split)]; // the axis has the unit
+        write("most", rows.map((text) => [text, small]), left + (above ? -0.8 : 0.2) * fs, above ? "end" : "start", low + (above ? (long ? -0.7 - LINE * (rows.length - 1) : 1.2 - LINE * rows.length) : long ? 1.3 : rows.length === 2 && rows[0] === "at most" ? 1.7 : 2.3) * fs);
+        write("name", [[called(m), bold]], x + 1.1 * fs, "start", clear("right", y, [0]));
       } else {
-        const lines = [[`${title}: ${short(m.tflops, 3)} TFLOP/s`, bold], [`at ${short(m.intensity, 3)} FLOP/byte`, small]];
-        const at = flat ? Math.min(x + 0.6 * fs, end) : Math.min(x - 0.6 * fs, X(ridge) - 0.6 * fs - Math.max(...lines.map(([text]) => wide(text, (long ? 1 : 0.92) * fs)))), up = Y(roof);
-        add(`gap ${key}`, "path", { class: `fac-roof-gap ${colour}`, d: `M${x} ${y}V${up}` }, share);
-        write("share", [[`${share}${unit}`, bold]], x + (flat ? -0.8 : 0.8) * fs, flat ? "end" : "start", (y + up) / 2 - 0.35 * fs);
-        portion(add, m, m.tflops / roof, flat ? x - (long ? 8.8 : 6.3) * fs : x + 0.8 * fs, (y + up) / 2 + 0.3 * fs, fs, long);
+        const lines = [[`${called(m)}: ${short(m.tflops, 3)} TFLOP/s`, bold], [`at ${short(m.intensity, 3)} FLOP/byte`, small]];
+        const at = flat ? Math.min(x + 0.6 * fs, end) : Math.min(x - 0.6 * fs, X(ridge) - 0.6 * fs - Math.max(...lines.map(([text]) => wide(text, (long ? 1 : 0.92) * fs))));
+        add(`gap ${key}`, "path", { class: `fac-roof-gap ${colour}`, d: `M${x} ${y}V${Y(attainable(m.intensity, chip))}` }, "what is missing to its roof");
         write("name", lines, at, flat ? "end" : "start", clear(flat, y + 1.5 * fs, lines));
       }
       add(`mark ${key}`, "path", { class: `fac-measured fac-roof-of-${meant(m)}${valued(m)}`, d: diamond(x, y, 0.62 * fs) }, m.label);
@@ -205,7 +197,7 @@ function render({ model, el }) {
     }
     add("x name", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 2.5 * fs, "text-anchor": "middle" }, `FLOP per byte (log${view === VIEWS.dial ? `, ${get("n")} keys` : ""}): more reuse of each byte →`);
     if (marks.length) add("flops", "text", { class: "fac-t-soft", x: (from + end) / 2, y: floor + 3.8 * fs, "text-anchor": "middle" }, `${marks.length > 1 ? "each does" : "it does"} 4 × ${get("heads") * get("batch")} heads × ${get("n")}² × ${get("d")} = ${short(flops() / 1e12, 3)} TFLOP`);
-    add("y name", "text", { class: "fac-t-soft", x: 0, y: strip + 0.95 * fs }, `TFLOP/s (log${marks.length ? `${axes === whole_ ? "" : ", zoomed in"}); ◆ measured${marks.some((m) => m.loads) ? ", ◇ if every load went to HBM" : ` at N = ${get("n")}`}` : view === VIEWS.dial ? "); each ●: twice the queries" : "), at most"}`);
+    add("y name", "text", { class: "fac-t-soft", x: 0, y: strip + 0.95 * fs }, `TFLOP/s (log${marks.length ? `${axes === whole_ ? "" : ", zoomed in"}); ◆ measured${marks.some((m) => m.loads) ? (end < ROOFS ? ", ◇ if every load went to HBM" : "") : ` at N = ${get("n")}`}` : view === VIEWS.dial ? "); each ●: twice the queries" : "), at most"}`);
   }
 
   /** How far the handle is from the ridge, along the axis. */
@@ -308,6 +300,9 @@ function render({ model, el }) {
   /** A mark in few words: what it is, "the fastest", if its name says so. */
   const first = (m) => /, (the .+)/.exec(m.label)?.[1] ?? m.label.split(",")[0];
 
+  /** The same where it tells marks apart, else its whole name. */
+  const called = (m) => (get("marks").filter((o) => o.n === m.n && o.gpu === m.gpu && first(o) === first(m)).length > 1 ? m.label : first(m));
+
   /** Whose colour a mark has: what its name says. */
   const meant = (m) => (m.loads || /flash|fused/.test(m.label) ? "flash" : /naive|eager/.test(m.label) ? "naive" : "other");
 
@@ -320,21 +315,18 @@ function render({ model, el }) {
   function tell(points, marks, ridge, chip) {
     const most = short(100 * Math.min(1, points[1].x / ridge), 2), queries = Math.min(get("queries"), get("n")), many = `${queries} quer${queries === 1 ? "y" : "ies"}`;
     const one = `${/^[AFHLMNRSX]/.test(get("gpu")) ? "an" : "a"} ${get("gpu")}`, elsewhere = get("marks").filter((m) => !marks.includes(m));
-    const roofs = marks.map((m) => (m.intensity < ridge ? "memory's" : "arithmetic's")); // each has its share of the roof above it
-    const alone = roofs.every((r) => r === roofs[0]), ranked = marks.map((m, i) => ({ m, of: roofs[i] })).sort((a, b) => b.m.tflops - a.m.tflops), capital = (text) => text[0].toUpperCase() + text.slice(1);
-    const shares = ranked.map(({ m, of }) => `${first(m)} at ${Math.round((100 * m.tflops) / attainable(m.intensity, chip))}\u00a0%${alone ? "" : ` of ${of}`}`).join(", ");
-    const fast = ranked[0]?.m, slow = ranked.at(-1)?.m, crossed = slow?.loads < fast?.loads && slow.intensity > fast.intensity; // loads more, and HBM moves less
+    const ranked = [...marks].sort((a, b) => b.tflops - a.tflops), capital = (text) => text[0].toUpperCase() + text.slice(1);
+    const fast = ranked[0], slow = ranked.at(-1), crossed = slow?.loads < fast?.loads && slow.intensity > fast.intensity; // loads more, and HBM moves less
+    const idle = (m) => m.intensity > 2 * ridge && m.tflops < chip.tflops_half; // it does not wait for the bytes of HBM
     write(words, view === VIEWS.dial
       ? points[1].x >= ridge ? `With ${many} per request ${one} can reach its peak: arithmetic sets the pace.` : `With ${many} per request ${one} reaches at most ${most} % of its peak.`
-      : crossed ? `${first(fast)}${/^the /.test(first(fast)) ? " kernel" : ""} moves ${short(slow.intensity / fast.intensity, 2)} × the HBM bytes of ${first(slow)}, and yet is ${short(fast.tflops / slow.tflops, 2)} × as fast.`.replace(/^./, capital)
-      : marks.length ? `${marks.length > 1 ? (alone ? `Below ${roofs[0]} roof` : "Each below its roof") : `Below ${roofs[0]} roof`}: ${shares}.`
+      : crossed ? `${capital(first(fast))}${/^the /.test(first(fast)) ? " kernel" : ""} moves ${short(slow.intensity / fast.intensity, 2)} × the HBM bytes of ${first(slow)}, and yet is ${short(fast.tflops / slow.tflops, 2)} × as fast${idle(fast) && idle(slow) ? ": neither waits for HBM" : ""}.`
+      : marks.length > 1 ? `${capital(called(fast))} is ${short(fast.tflops / slow.tflops, 2)} × as fast as ${called(slow)}: ${short(fast.tflops, 3)} TFLOP/s against ${short(slow.tflops, 3)}.`
+      : marks.length ? `Below ${fast.intensity < ridge ? "memory's" : "arithmetic's"} roof: ${first(fast)} at ${Math.round((100 * fast.tflops) / attainable(fast.intensity, chip))}\u00a0%.`
       : `To stay busy ${one} needs ${short(ridge, 3)} FLOP for each byte: naive has ${count(points[1].x)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`);
-    // Fewer bytes, and slower: what the bytes of HBM take is not what either waits for
-    const took = (m) => `${short((100 * gb(m.intensity) * m.tflops * 1e12) / chip.hbm_gb_per_s / flops(), 2)}`, free = crossed && [fast, slow].every((m) => m.intensity > 2 * ridge && m.tflops < chip.tflops_half);
-    write(why, free ? `Neither waits for HBM: its bytes take ${took(fast)} and ${took(slow)} % of the time. On the chip ${first(fast)} loads ${short(fast.loads / slow.loads, 2)} × less.` : "");
-    why.hidden = !free;
     const least = points[LEAST]?.x, under = marks.filter((m) => view === VIEWS.kernels && m.intensity > least).map((m) => `${capital(first(m))}: ${short(gb(m.intensity), 3)} GB were counted, less than one pass over Q, K, V and O (${short(gb(least), 3)} GB), hence over ${count(least)} FLOP/byte. `);
-    write(note, under.join("") + (elsewhere.length ? `◆ Measured at ${[...new Set(elsewhere.map((m) => `N = ${m.n}${m.gpu === get("gpu") ? "" : ` on ${m.gpu}`}`))].join(", ")}${marks.length ? " too" : ""}: move there.` : ""));
+    write(counts, under.join(""));
+    write(note, (elsewhere.length ? `◆ Measured at ${[...new Set(elsewhere.map((m) => `N = ${m.n}${m.gpu === get("gpu") ? "" : ` on ${m.gpu}`}`))].join(", ")}${marks.length ? " too" : ""}: move there.` : ""));
     picture.svg.setAttribute("aria-label", `Roofline of ${chip.name}, both axes logarithmic. ${points.map((p) => `${p.label}: ${short(p.x, 3)} FLOP/byte, at most ${short(p.y, 3)} TFLOP/s`).join(". ")}. ${marks.map((m) => `${m.label}: ${short(m.tflops, 3)} TFLOP/s, measured${m.loads ? `, ${Math.round(m.intensity / m.loads)} times fewer bytes from HBM (${short(gb(m.intensity), 3)} GB) than it loads (${short(gb(m.loads), 3)} GB)` : ""}.`).join(" ")}`);
   }
 

@@ -51,10 +51,9 @@ function render({ model, el }) {
   });
   const layer = s("g"), parts = scene(layer), picture = stage(model, "server-lanes", drawPicture, layer);
   const title = h("p", { class: "fac-finding" }), voice = announcer(), rest = h("table", { class: "fac-server-rest" });
-  const marks = key(["fac-server-wait", "waiting"], ["fac-server-ended", "ended, seat held"], ["fac-key-waste", "held, but empty"], ["fac-server-prompt", "prompt computed"], ["fac-server-answer", "served"], ["fac-server-thrown", "thrown out: begins again"]);
-  const [waitMark, endedMark, wasteMark, , , thrownMark] = marks.children; // the first three stand in the picture, where there is room
+  const marks = key(["fac-server-wait", "waiting"], ["fac-server-ended", "ended, seat held"], ["fac-key-waste", "held, but empty"], ["fac-server-prompt", "prompt computed"], ["fac-server-answer", "served"]);
+  const [waitMark, endedMark, wasteMark] = marks.children; // the first three stand in the picture, where there is room
   marks.append(h("span", { class: "fac-soft" }, "Simulated by a cost model of an H100, not measured."));
-  const MANY = 6; // crosses that do not clump; else their count
   const SHOWN = 1; // of the facts: how fast; the pools show what is empty
   const fold = more("waits, steps", h("div", { class: "fac-server-scroll" }, rest), h("p", { class: "fac-soft" }, "Thrown out: the pool was full, so the youngest request gave its pages back and starts again later."));
   const tell = unfolded(fold, drawRest);
@@ -97,8 +96,8 @@ function render({ model, el }) {
   /** A panel for each policy: its requests as lines of one clock; and what the pool holds at the moment of the handle: beside them, or below the handle. */
   function drawPicture(width, fs) {
     const all = runs(), narrow = width < 700, end = lasts(all), at = moment(all), list = requests(), rows = get("pages") * data.page_size;
-    const pitch = narrow || get("presenter") || all.length > 3 ? 2 : 3, tall = pitch * list.length, left = 1.8 * fs, beside = narrow ? 0 : Math.min(27 * fs, 0.3 * width), across = width - left - 1 - (narrow ? 0.6 * fs : beside + 1.8 * fs);
-    const box = { lines: narrow ? 2 : 4, wide: narrow ? width - 2 : beside, gap: 3, rows, fs };
+    const skip = narrow ? 2 : 1, pitch = narrow ? 4 : get("presenter") || all.length > 3 ? 2 : 3, tall = (pitch * list.length) / skip, left = 3.1 * fs, beside = narrow ? 0 : Math.min(27 * fs, 0.3 * width), across = width - left - 1 - (narrow ? 0.6 * fs : beside + 1.8 * fs);
+    const box = { lines: narrow ? 2 : 4, wide: narrow ? width - 2 : beside, gap: 5, rows, fs };
     box.tall = narrow ? 1.2 * fs : (tall - (box.lines - 1) * box.gap) / box.lines;
     const asks = 0.9 * fs, above = asks + (narrow ? 0.4 : 0.7) * fs;
     const head = (narrow ? 2.5 : 1.6) * fs, each = head + tall + 0.8 * fs, clock = above + all.length * each + 0.8 * fs, pool = 1.7 * fs + box.lines * (box.tall + box.gap) + 0.3 * fs;
@@ -106,20 +105,20 @@ function render({ model, el }) {
     const told = all.map(([name, run]) => ({ name, run, held: memoryAt(run, list, at, { pages: get("pages"), reserved: reserved(name), size: data.page_size }), ...counted(run, list, at) }));
     picture.svg.setAttribute("aria-label", `${list.length} requests over ${timeText(end)}, a line each, and a pool of ${rows} rows after ${timeText(at)}. ${told.map(({ name, run, held, served, waiting }) => `${name}: ${served} are served, ${held.length - served} have ended and hold memory, ${waiting} wait; ${run.speed} tokens a second, all done after ${short(run.seconds, 3)} s`).join(". ")}.`);
     picture.svg.setAttribute("role", "group"); // it holds a handle for the keyboard
-    thrownMark.hidden = !all.some(([, run]) => run.out && run.out <= MANY);
     parts((add) => {
-      const came = [`${list.length} requests, a line each, one every ${get("every")} ms; ${rows} rows of memory, each for a token's K and V`, `${list.length} requests, a line each; ${rows} rows of memory`];
-      add("asked", "text", { class: "fac-t-soft", x: 1, y: asks }, came.find((text) => wide(text, 0.87 * fs) < right) ?? came[1]);
+      const came = [...(narrow ? [] : [`${list.length} requests, a line each, one every ${get("every")} ms; ${rows} rows of memory, each for a token's K and V`]), `${narrow ? "every other of " : ""}${list.length} requests, a line each; ${rows} rows of memory`];
+      add("asked", "text", { class: "fac-t-soft", x: 1, y: asks }, came.find((text) => wide(text, 0.87 * fs) < right) ?? came.at(-1));
       if (!narrow) add("when", "text", { class: "fac-t-name fac-server-when", x: right + 1.6 * fs, y: asks }, `in memory at ${timeText(at)}`);
       told.forEach((one, i) => {
         const top = above + i * each, y = Math.round(top + head), { name, run } = one, speed = `${run.speed} tokens a second`, begins = narrow ? 1 : 1 + wide(name, 1.08 * fs) + 0.6 * fs;
         add(`name ${name}`, "text", { class: "fac-t-name", x: 1, y: top + 1.05 * fs }, name);
         add(`speed ${name}`, "text", { class: "fac-server-fact fac-t-name", x: right, y: top + 1.05 * fs, "text-anchor": "end" }, speed);
         add(`what ${name}`, "text", { class: "fac-t-soft", x: begins, y: top + (narrow ? 2.1 : 1.05) * fs }, 0.9 * wide(data.policies[name], 0.87 * fs) < right - begins - (narrow ? 0 : wide(speed, 1.08 * fs)) ? data.policies[name] : "");
-        for (const [line, text] of [[0.3 * fs, "1"], [tall - 0.3 * fs, `${list.length}`]]) add(`line ${text} ${name}`, "text", { class: "fac-t-soft", x: left - 0.35 * fs, y: y + line + 0.3 * fs, "text-anchor": "end" }, text);
+        const lit = one.held.map(([i]) => i), lane = (i) => (pitch * (i + 0.5)) / skip, ends = [...new Set([lit[0], lit.at(-1)])], mid = Math.min(tall - 0.3 * fs, Math.max(0.3 * fs, (lane(ends[0]) + lane(ends.at(-1))) / 2));
+        for (const [line, text, mark] of [[0.3 * fs, "1", "soft"], [tall - 0.3 * fs, `${list.length - skip + 1}`, "soft"], ...(lit.length ? [[mid, ends.map((i) => i + 1).join("–"), "hand"]] : [])]) if (mark === "hand" || !lit.length || Math.abs(line - mid) > fs) add(`line ${mark === "hand" ? mark : text} ${name}`, "text", { class: mark === "hand" ? "fac-t-small fac-server-when" : "fac-t-soft", x: left - 0.35 * fs, y: y + line + 0.3 * fs, "text-anchor": "end" }, text);
         add(`ground ${name}`, "rect", { class: "fac-server-panel", x: left, y, width: across, height: tall });
-        drawLanes(add, name, run, list, { sx, y, pitch, fs, right, at });
-        if (!i) nameLanes(add, run, list, { sx, y, pitch, fs, right, at });
+        drawLanes(add, name, run, list, { sx, y, pitch, skip, fs, right, at, lit });
+        if (!i) nameLanes(add, run, list, { sx, y, pitch, skip, fs, right, at });
         if (i === 1 || i === 2) drawGain(add, name, all.slice(0, i + 1), { sx, y, tall, fs, right });
         drawPool(add, one, narrow ? { ...box, x: 1, says: clock + 2.5 * fs + i * pool + fs, y: clock + 2.5 * fs + i * pool + 1.5 * fs, first: !i, of: `${name}: ` } : { ...box, x: right + 1.6 * fs, y, says: top + 1.05 * fs, first: !i, of: "" });
         const now = { d: `M${sx(at).toFixed(1)} ${y - 3}v${i + 1 < all.length ? tall + 6 : clock - y + 3}` };
@@ -132,8 +131,8 @@ function render({ model, el }) {
   }
 
   /** Words in the first panel for what waits and for what has ended and keeps its seat, where they have room; else they stand below. */
-  function nameLanes(add, run, list, { sx, y, pitch, fs, right, at }) {
-    const moments = run.lanes.map((spent, i) => momentsOf(spent, list[i][0])), now = sx(at), long = (text) => 0.93 * wide(text, 0.87 * fs);
+  function nameLanes(add, run, list, { sx, y, pitch, skip, fs, right, at }) {
+    const moments = run.lanes.map((spent, i) => momentsOf(spent, list[i][0])).filter((_, i) => i % skip === 0), now = sx(at), long = (text) => 0.93 * wide(text, 0.87 * fs);
     const many = Math.ceil((1.5 * fs) / pitch), clear = (from, to) => (now <= from || now >= to ? [from, to] : now - from > to - now ? [from, now] : [now, to]); // the moment strikes no word out
     let room = [0, 0], place = 0;
     for (let i = 0; i + many <= moments.length; i += 1) {
@@ -152,17 +151,19 @@ function render({ model, el }) {
   function drawGain(add, name, all, { sx, y, tall, fs, right }) {
     const runs = all.map(([, run]) => run), run = runs.at(-1), to = sx(1000 * run.seconds) + 5, low = y + tall - 0.9 * fs;
     const why = all.length > 2 ? ["pages as needed: ", "pages: ", ""] : ["free seats taken at once: ", "free seats: ", ""], none = ["pages: no more, for memory is no wall", "pages: no more"].find((text) => to + wide(text, 0.87 * fs) < right);
-    const arrow = (key, than, at, words, foot) => {
+    const arrow = (key, than, at, words, foot, whose) => {
       const from = sx(1000 * than.seconds), text = words.find((one) => 0.95 * wide(one, fs) < from - to);
       if (!text) return;
       add(`before ${key} ${name}`, "path", { class: "fac-server-before", d: `M${from.toFixed(1)} ${at - 0.7 * fs}V${foot}` });
       add(`${key} ${name}`, "path", { class: "fac-server-gain", d: `M${from.toFixed(1)} ${at}H${to.toFixed(1)}m6 -4l-6 4l6 4` });
+      const ended = `${whose.split(" ")[0]} ended`;
+      if (from + wide(ended, 0.87 * fs) < right) add(`${key} from ${name}`, "text", { class: "fac-t-small", x: from + 0.4 * fs, y: at + 0.3 * fs }, ended);
       add(`${key} says ${name}`, "text", { class: "fac-t-name fac-server-gains", x: (from + to) / 2, y: at - 0.45 * fs, "text-anchor": "middle" }, text);
     };
     const step = gain(run, runs.at(-2)), whole = gain(run, runs[0]);
-    if (step !== "1.0") arrow("gain", runs.at(-2), low, why.map((what) => `${what}${step} ×`), y + tall);
+    if (step !== "1.0") arrow("gain", runs.at(-2), low, why.map((what) => `${what}${step} ×`), y + tall, all.at(-2)[0]);
     else if (all.length > 2 && none) add(`none ${name}`, "text", { class: "fac-t-small", x: to + 0.4 * fs, y: low }, none);
-    if (all.length > 2 && step !== "1.0" && whole !== step) arrow("whole", runs[0], y + 0.5 * tall, [`${whole} × in all`, `${whole} ×`], y + tall);
+    if (all.length > 2 && step !== "1.0" && whole !== step) arrow("whole", runs[0], y + 0.5 * tall, [`${whole} × in all`, `${whole} ×`], y + tall, all[0][0]);
   }
 
   /** How many are served and how many wait at a moment. */
@@ -176,28 +177,30 @@ function render({ model, el }) {
     return { served, waiting };
   }
 
-  /** A line for each request, in the order in which they came: paths by what happens in it. */
-  function drawLanes(add, name, run, list, { sx, y, pitch, fs, right, at }) {
+  /** A line for each request, in the order in which they came: paths by what happens in it; lit are those that have memory at the moment, as in the pool. */
+  function drawLanes(add, name, run, list, { sx, y, pitch, skip, fs, right, at, lit }) {
     const place = `${sx(0)} ${sx(1e5)} ${y} ${pitch}`;
-    if (laid.get(run)?.place !== place) laid.set(run, { place, paths: lanePaths(run, list, { sx, y, pitch }) });
-    const thick = { wait: 1, prompt: 1.7, answer: 0.75, ended: 0.28, thrown: 0.5 }; // in lines: who waits is a mass, a prompt stands out by its height
-    for (const [kind, d] of Object.entries(laid.get(run).paths)) add(`${kind} ${name}`, "path", { class: `fac-server-${kind}`, "stroke-width": thick[kind] * pitch, d: kind === "thrown" && run.out > MANY ? "" : d });
-    if (run.out <= MANY) return;
-    const says = [`${run.out} times a request was thrown out and began again`, `thrown out ${run.out} times, to begin again`].find((text) => wide(text, 0.87 * fs) < 0.5 * (right - sx(0))) ?? `thrown out ${run.out} times`, now = sx(at); // the upper right is free: lines go down
-    add(`out ${name}`, "text", { class: "fac-t-small", x: (now > right - wide(says, 0.87 * fs) - 0.8 * fs ? now : right) - 0.4 * fs, y: y + 1.2 * fs, "text-anchor": "end" }, says);
+    if (laid.get(run)?.place !== place) laid.set(run, { place, lanes: run.lanes.map((spent, i) => (i % skip ? {} : lanePaths(momentsOf(spent, list[i][0]), { sx, high: y + pitch * (i / skip + 0.5) }))) });
+    const { lanes } = laid.get(run), thick = { wait: 1, prompt: 1.7, answer: 0.75, ended: 0.28 }; // in lines: who waits is a mass, a prompt stands out by its height
+    const path = (kind, which = lanes) => which.map((lane) => lane[kind] ?? "").join("");
+    for (const kind in thick) add(`${kind} ${name}`, "path", { class: `fac-server-${kind}`, "stroke-width": thick[kind] * pitch, d: (laid.get(run)[kind] ??= path(kind)) });
+    for (const kind of ["ended", "answer"]) add(`lit ${kind} ${name}`, "path", { class: "fac-server-lit", "stroke-width": (thick[kind] + 0.25) * pitch, d: path(kind, lit.map((i) => lanes[i])) });
+    add(`thrown ${name}`, "path", { class: "fac-server-thrown", d: (laid.get(run).thrown ??= path("thrown")) });
+    if (!run.out) return;
+    const says = [`${run.out} times thrown out, to begin again`, `thrown out ${run.out} times`].find((text) => wide(text, 0.87 * fs) < 0.5 * (right - sx(0))) ?? `${run.out} times`, now = sx(at), end = (now > right - wide(says, 0.87 * fs) - 1.8 * fs ? now : right) - 0.5 * fs; // the upper right is free: lines go down
+    add(`out ${name}`, "text", { class: "fac-t-small", x: end - 0.9 * fs, y: y + 1.2 * fs, "text-anchor": "end" }, says);
+    add(`out mark ${name}`, "path", { class: "fac-server-thrown", d: ring(end - 5, y + 0.9 * fs) });
   }
 
   const laid = new WeakMap(); // a hand on the moment changes none of them
-  function lanePaths(run, list, { sx, y, pitch }) {
+  const ring = (x, y) => `M${(x - 2.5).toFixed(1)} ${y}a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0`;
+  function lanePaths(m, { sx, high }) {
     const KINDS = ["wait", "prompt", "answer"], paths = { wait: "", prompt: "", answer: "", ended: "", thrown: "" };
-    run.lanes.forEach((spent, i) => {
-      const m = momentsOf(spent, list[i][0]), high = y + pitch * i + 0.5 * pitch;
-      for (let k = 0; k + 1 < m.length; k += 1) {
-        const kind = k + 2 === m.length ? "ended" : KINDS[k % 3], [from, to] = [sx(m[k]), sx(m[k + 1])], least = kind === "prompt" ? 2 : 0;
-        if (to > from || least) paths[kind] += `M${from.toFixed(1)} ${high}H${Math.max(to, from + least).toFixed(1)}`;
-        if (k % 3 === 2 && k + 3 < m.length) paths.thrown += `M${(to - 2.5).toFixed(1)} ${high - 2.5}l5 5m0 -5l-5 5`;
-      }
-    });
+    for (let k = 0; k + 1 < m.length; k += 1) {
+      const kind = k + 2 === m.length ? "ended" : KINDS[k % 3], [from, to] = [sx(m[k]), sx(m[k + 1])], least = kind === "prompt" ? 2 : 0;
+      if (to > from || least) paths[kind] += `M${from.toFixed(1)} ${high}H${Math.max(to, from + least).toFixed(1)}`;
+      if (k % 3 === 2 && k + 3 < m.length) paths.thrown += ring(to, high);
+    }
     return paths;
   }
 
@@ -218,13 +221,13 @@ function render({ model, el }) {
   /** The pool, in lines of as many rows each: who holds how much, how much of it is used, and whose seat is held after the end. */
   function drawPool(add, { name, run, held, served, waiting }, { x, y, says, rows, lines, wide: across, tall, gap, fs, first, of }) {
     const line = rows / lines, scale = across / line, where = places(run, requests(), held, reserved(name));
-    const names = [], held_ = ["", ""];
-    let empty = "", edges = "", stripe = "", bare = { w: 0 };
+    const names = [];
+    let empty = "", edges = "", stripe = "", used = "", joins = "", bare = { w: 0 };
     const largest = (id, px, py, w) => {
       const own = names.find((one) => one.id === id);
       if (!own) names.push({ id, px, py, w });
       else if (w > own.w) Object.assign(own, { px, py, w });
-    }; // of a seat; of a request each piece that has room has its number
+    }; // a request has one number, however many pieces it is in
     const pieces = (from, to, act) => {
       for (let k = Math.floor(from / line); k * line < to && k < lines; k += 1) {
         const [a, b] = [Math.max(from, k * line) - k * line, Math.min(to, (k + 1) * line) - k * line];
@@ -234,9 +237,10 @@ function render({ model, el }) {
     const area = (px, py, w) => `M${px.toFixed(1)} ${py.toFixed(1)}h${w.toFixed(1)}v${tall.toFixed(1)}h${(-w).toFixed(1)}z`;
     held.forEach(([, full, room], i) => {
       pieces(where[i], where[i] + room, (...piece) => (edges += area(...piece)));
+      for (let k = Math.floor(where[i] / line) + 1; k * line < where[i] + room; k += 1) joins += `M${x + across - 4} ${y + k * (tall + gap) - gap}v${gap / 2}H${x + 4}v${gap / 2}`;
       pieces(where[i], where[i] + full, (...piece) => {
-        held_[i % 2] += area(...piece);
-        if (piece[2] >= wide(`${held[i][0] + 1}`, 0.75 * fs) + 4) names.push({ id: held[i][0], px: piece[0], py: piece[1], w: piece[2] });
+        used += area(...piece);
+        if (piece[2] >= wide(`${held[i][0] + 1}`, 0.75 * fs) + 4) largest(held[i][0], ...piece);
       });
       pieces(where[i] + full, where[i] + room, (px, py, w) => {
         empty += area(px, py, w);
@@ -248,12 +252,13 @@ function render({ model, el }) {
     });
     let free = "";
     pieces(0, rows, (...piece) => (free += area(...piece)));
-    const count = `${of}${served} served`, ended = held.length - served, more_ = [ended > 0 && `${ended} ended`, waiting && `${waiting} wait`].filter(Boolean).join(", "), size = of ? 1.08 * fs : 1.4 * fs;
+    const count = `${of}${served} served`, ended = held.length - served, free_ = rows - held.reduce((sum, [, , room]) => sum + room, 0), more_ = [ended > 0 && `${ended} ended`, waiting && `${waiting} wait`, free_ && `${free_} rows free`].filter(Boolean).join(", "), size = of ? 1.08 * fs : 1.4 * fs;
     add(`pool ${name}`, "path", { class: "fac-server-pool", d: free });
     add(`empty ${name}`, "path", { class: "fac-waste", d: empty }, "rows that are held, but empty");
     add(`stripes ${name}`, "path", { class: "fac-waste-stripes", d: stripe });
-    held_.forEach((d, i) => add(`used ${i} ${name}`, "path", { class: `fac-server-used${i ? " fac-server-other" : ""}`, d }, "rows that are used"));
+    add(`used ${name}`, "path", { class: "fac-server-used", d: used }, "rows that are used");
     add(`edges ${name}`, "path", { class: "fac-server-edges", d: edges });
+    add(`joins ${name}`, "path", { class: "fac-server-joins", d: joins }, "one request, in two lines of the pool");
     for (const [k, { id, px, py, w }] of names.entries()) {
       if (typeof id === "string") chip(add, `who ${id} ${name}`, id, px + w / 2, py + tall / 2, fs);
       else add(`who ${k} ${name}`, "text", { class: "fac-t-small fac-server-who", x: px + w / 2, y: py + tall / 2 + 0.28 * fs, "text-anchor": "middle" }, `${id + 1}`);

@@ -22,6 +22,8 @@ export function largestTile(terms, values, limit) {
 }
 
 const KIB = 1024, AXIS = 408 * KIB; // two tiles of 256 rows of 128 numbers, and some room
+/** The round number below x: 1, 2 or 5 times a power of ten, at least 1. */
+const round = (x) => Math.max(1, ...[1, 2, 5].map((of) => of * 10 ** Math.floor(Math.log10(x / of))).filter((at) => at <= x));
 /** B_q with its q below the line. */
 const lettered = (name) => (name === "m, l" ? "other" : name[0].toLowerCase());
 
@@ -95,10 +97,15 @@ function render({ model, el }) {
     const needs = Math.max(total, sum(registers), perThread ? now.spilled : 0, ...get("compiled").map((c) => c.shared));
     if (!picture.svg.facHeld) zoom = 2 ** Math.max(0, Math.ceil(Math.log2(needs / AXIS)));
     const room = zoom * AXIS, right = width - 1.5 * fs, px = (bytes) => 1 + (bytes / room) * (right - 1);
-    const top = (narrow ? 4.4 : 3.2) * fs, tall = 5.2 * fs, over_ = total > most ? bytesText(total - most, KIB) : "", low = narrow ? 7.4 : 5.4, y = top + tall + low * fs;
+    const top = 3.2 * fs, tall = 5.2 * fs, over_ = total > most ? bytesText(total - most, KIB) : "", y = top + tall + 7.5 * fs;
+    // Where limits are too near to be named, those between are left to the table; the largest stays.
+    const named = walls.map((wall, i) => ({ ...wall, best: largest[i], x: px(wall.limit) })).reduce((kept, wall) => {
+      const near = kept.length && wall.x - kept.at(-1).x < 4 * fs;
+      return !near ? [...kept, wall] : wall.limit === most ? [...kept.slice(0, -1), wall] : kept;
+    }, []), end = y + (perThread ? 5.4 : 0.8) * fs, base = end + 10.3 * fs;
     block((add) => hands((over) => {
       const edges = [shared.Q, shared.Q + (shared.K ?? shared["K, all stages"])]; // a limit that stands at a handle ends above it
-      walls.forEach(({ limit }, i) => over(`limit ${i}`, "path", { class: "fac-sram-limit", d: `M${px(limit)} ${top}v${edges.some((edge) => Math.abs(px(edge) - px(limit)) < fs) ? tall - 3.4 * fs : tall}` }));
+      for (const { limit, x } of named) over(`limit ${limit}`, "path", { class: "fac-sram-limit", d: `M${x} ${top}v${edges.some((edge) => Math.abs(px(edge) - x) < fs) ? tall - 3.4 * fs : tall}` });
       if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall }); // hatched over: each part keeps its length and its colour
       if (total > most) over("spill hatch", "path", { class: "fac-sram-hatch", d: hatching(px(most), top, px(total) - px(most), tall, 12) });
       if (over_) over("last", "path", { class: "fac-sram-last fac-sram-floor", d: `M${px(most) - 2.5} ${top - 0.7 * fs}h5v${tall + 1.1 * fs}h-5z` }); // over which it spills
@@ -109,75 +116,52 @@ function render({ model, el }) {
       get("compiled").forEach((c, j) => over(`mark ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${top + tall - 0.7 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)}`));
     }));
     chips((add) => {
-      const titles = walls.map(({ limit, names: all }) => {
-        const sign = total <= limit ? "✓" : "✗";
-        return `${sign} ${all.join(", ")}`;
-      });
-      const sizes = walls.map(({ limit }) => [`${limit / KIB} KiB${total <= limit ? `, ${bytesText(limit - total, KIB)} left` : ""}`, `${limit / KIB}${total <= limit ? `, ${short((limit - total) / KIB, 3)} left` : ""}`]);
-      const long = (i) => Math.max(wide(titles[i], 1.08 * fs), narrow ? 0 : wide(sizes[i][0], 0.87 * fs)) + 0.5 * fs, widths = titles.map((_, i) => long(i));
-      const at = narrow ? walls.map(({ limit }, i) => Math.min(px(limit) - 0.3 * fs, width - widths[i])) : spread(walls.map(({ limit }) => px(limit)), widths, 0, width); // on a phone in two rows, each at its line
-      const sized = walls.map((_, i) => wide(sizes[i][1], 0.87 * fs)), under = spread(walls.map(({ limit }, i) => px(limit) - 1 + sized[i] / 2), sized.map((size) => size + 0.4 * fs), 0, width).map((x, i) => x - sized[i] / 2);
-      if (zoom > 1) add("zoom", "text", { class: "fac-t-name", "text-anchor": "end", x: width, y: (narrow ? 1 : 2.1) * fs }, `zoomed out ${zoom} ×, to ${bytesText(room, KIB)}`);
-      add("unit", "text", { class: "fac-t-soft", x: 1, y: 3.3 * fs }, narrow && under[0] > 2.4 * fs ? "KiB:" : "");
-      walls.forEach(({ limit }, i) => {
-        const x = px(limit);
-        add(`wall ${i}`, "path", { class: "fac-sram-wall", d: `M${x - 1.5} ${top - 0.7 * fs}h3v${(limit > total ? 0.7 * fs + tall : 0.7 * fs).toFixed(1)}h-3z` }); // through a block it is thin, and below the names
-        add(`lead ${i}`, "path", { class: "fac-sram-lead", d: narrow ? (i % 2 ? "" : `M${x} ${1.3 * fs}v${1.1 * fs}`) : Math.abs(at[i] - x) < widths[i] / 2 ? "" : `M${at[i]} ${top - 0.95 * fs}L${x} ${top - 0.7 * fs}` });
-        add(`name ${i}`, "text", { class: "fac-t-name", x: at[i], y: (narrow && i % 2 ? 2.25 : 1) * fs, "text-anchor": narrow ? "start" : "middle" }, titles[i]);
-        add(`size ${i}`, "text", { class: "fac-t-soft", x: narrow ? under[i] : at[i], y: (narrow ? 3.3 : 2.1) * fs, "text-anchor": narrow ? "start" : "middle" }, sizes[i][narrow ? 1 : 0]);
+      const long = ({ names: all, limit }) => [all.join(", "), `${limit / KIB}${narrow ? "" : " KiB"}: ${total <= limit ? "yes" : "no"}${narrow || total > limit ? "" : `, ${short((limit - total) / KIB, 3)} left`}`];
+      const rows = named.map(long), sizes = rows.map(([name, size]) => Math.max(wide(name, 1.02 * fs), wide(size, 0.87 * fs)) + 0.7 * fs), at = spread(named.map(({ x }) => x), sizes, 0, width);
+      if (zoom > 1) add("zoom", "text", { class: "fac-t-name", "text-anchor": "end", x: width, y: 2.1 * fs }, `zoomed out ${zoom} ×, to ${bytesText(room, KIB)}`);
+      if (narrow && at[0] - sizes[0] / 2 > 2.4 * fs) add("unit", "text", { class: "fac-t-soft", x: 1, y: 2.1 * fs }, "KiB:");
+      named.forEach(({ limit, x }, i) => {
+        add(`wall ${limit}`, "path", { class: "fac-sram-wall", d: `M${x - 1.5} ${top - 0.7 * fs}h3v${(limit > total ? 0.7 * fs + tall : 0.7 * fs).toFixed(1)}h-3z` }); // through a block it is thin, and below the names
+        add(`through ${limit}`, "path", { class: "fac-sram-through", d: `M${x} ${top + tall + (Math.abs(x - px(shared.Q)) < fs ? 1.2 * fs : 0)}V${base}` }); // one line through both pictures
+        if (Math.abs(at[i] - x) > sizes[i] / 2) add(`lead ${limit}`, "path", { class: "fac-sram-lead", d: `M${at[i]} ${top - 0.95 * fs}L${x} ${top - 0.7 * fs}` });
+        rows[i].forEach((text, j) => add(`${j ? "size" : "name"} ${limit}`, "text", { class: j ? "fac-t-small" : "fac-t-name fac-sram-gpu", x: at[i], y: (1 + 1.1 * j) * fs, "text-anchor": "middle" }, text));
       });
     });
-    const end = y + (perThread ? 5.4 : 0.8) * fs;
-    let bottom;
-    buys((add) => (bottom = drawReads(add, end, { now, px, room, total, width, fs, narrow, largest, over_ })));
-    return bottom;
+    buys((add) => drawReads(add, end, base, { now, px, room, total, width, fs, narrow, named, over_ }));
+    return base + 0.6 * fs;
   }
 
   /**
    * What memory buys, on the axis of the block above: how often K and V are read. The line is the fewest reads in so much
-   * memory, with square tiles; each GPU's limit meets it at what it allows. Tiles that fit none fade.
+   * memory, with square tiles; each GPU's limit meets it at what it allows.
    */
-  function drawReads(add, y, { now, px, room, total, width, fs, narrow, largest, over_ }) {
-    const n = get("n"), of = (rows) => Math.ceil(n / rows), many = of(get("block_q")), most = of(LEAST), tall = 7 * fs, top = y + 0.7 * fs, base = top + 1.1 * fs + tall;
-    const Y = (reads) => base - Math.min(1, reads / most) * tall, need = (rows) => sum(bufferBytes(now.terms, { ...now.values, block_q: rows, block_k: rows }));
-    const best = largest.at(-1), least = of(best), costs = over_ && best && least > many, often = `${many} time${many > 1 ? "s" : ""}`, here = [px(total), Y(many)];
-    const head = `K and V ${over_ ? "would be" : "are"} read ${often}${costs ? (narrow ? `; what fits: ${least}` : `; with the largest square tile that fits, of ${best} rows, ${least} times`) : `${narrow ? "" : ", once for each tile of Q,"} at N = ${n}`}`;
-    add("reads", "text", { class: "fac-t-name", x: 1, y }, head);
-    if (many > most) add("reads more", "text", { class: "fac-t-small", x: px(total) + 0.3 * fs, y: top + 0.4 * fs }, `↑ ${many}`);
+  function drawReads(add, y, base, { now, px, room, total, width, fs, narrow, named, over_ }) {
+    const n = get("n"), of = (rows) => Math.ceil(n / rows), many = of(get("block_q")), tick = round(of(LEAST) / 3), most = tick * Math.ceil(of(LEAST) / tick), top = y + 1.3 * fs;
+    const Y = (reads) => base - Math.min(1, reads / most) * (base - top), need = (rows) => sum(bufferBytes(now.terms, { ...now.values, block_q: rows, block_k: rows }));
+    const { best, names } = named.at(-1), often = `${many} time${many > 1 ? "s" : ""}`, here = [px(total), Y(many)], least = best && of(best);
+    add("reads", "text", { class: "fac-t-name fac-sram-clear", x: 1, y }, `K and V ${over_ ? "would be" : "are"} read ${often}${over_ && least > many ? `; ${names[0]} allows ${least}` : `${narrow ? "" : ", once for each tile of Q,"} at N = ${n}`}`);
+    for (let at = 0; at <= most; at += tick) {
+      add(`tick ${at}`, "path", { class: at ? "fac-axis" : "fac-outline", d: `M1 ${Y(at)}H${px(room)}` });
+      add(`tick ${at} says`, "text", { class: "fac-t-soft", x: 1, y: Y(at) - 0.2 * fs }, `${at}${at + tick > most ? " times" : ""}`);
+    }
+    if (many > most) add("reads more", "text", { class: "fac-t-small", x: px(total) + 0.5 * fs, y: top + fs }, `↑ ${many}`);
     const d = stairs([n, room, width, top, base, now.values.d, now.values.b, get("stages"), get("buffers")].join(), (rows) => px(need(rows)), (rows) => need(rows) <= room, of, most, top, Y);
     if (d) add("reads line", "path", { class: "fac-sram-line", d: `${d}H${px(room)}` });
-    add("reads axis", "path", { class: "fac-outline", d: `M1 ${base}H${px(room)}` });
-    const texts = walls.map(({ names }) => names.join(", ")), places = spread(walls.map(({ limit }) => px(limit)), texts.map((text) => wide(text, 0.95 * fs) + 0.5 * fs), 0, width);
-    const taken = []; // where the limits' words stand
-    walls.forEach(({ limit }, i) => {
-      const at = px(limit), reads = largest[i] ? of(largest[i]) : 0, off = !reads || reads > most;
-      add(`floor ${i}`, "path", { class: "fac-sram-least fac-sram-floor", d: `M${at - 1.5} ${off ? top : Y(reads)}h3V${base + 0.3 * fs}h-3z` });
-      if (Math.abs(places[i] - at) > 4) add(`floor lead ${i}`, "path", { class: "fac-sram-lead", d: `M${at} ${base + 0.3 * fs}L${places[i]} ${base + 0.6 * fs}` });
-      add(`floor ${i} 0`, "text", { class: "fac-t-small fac-t-name", x: places[i], y: base + 1.4 * fs, "text-anchor": "middle" }, texts[i]);
-      const says = reads ? [`${off ? "↑ " : ""}${reads} times, ${largest[i]} rows`, `${off ? "↑ " : ""}${reads} times`, `${off ? "↑ " : ""}${reads} ×`] : ["no tile fits", "none"], free = (walls[i + 1] ? px(walls[i + 1].limit) : width) - at - 0.6 * fs;
-      const words_ = says.find((text) => wide(text, 0.87 * fs) < free && !narrow) ?? says.at(-1), up = off ? top + ((many > most ? 1.4 : 0.4) + 1.1 * (i % 2)) * fs : Y(reads) - 0.25 * fs;
-      taken.push({ end: at + 0.8 * fs + wide(words_, 0.87 * fs), y: up });
-      add(`floor ${i} 1`, "text", { class: "fac-t-soft", x: at + 0.3 * fs, y: up }, words_);
+    let free = 0; // where words may begin
+    named.forEach(({ limit, best: rows, x }, i) => {
+      const reads = rows ? of(rows) : 0, off = reads > most, until = named[i + 1]?.x ?? width;
+      if (reads && !off) add(`floor ${limit}`, "circle", { class: "fac-sram-least", cx: x, cy: Y(reads), r: 3.5 });
+      const says = reads ? [`${off ? "↑ " : ""}${reads} times, ${rows} rows`, `${off ? "↑ " : ""}${reads}`] : ["no tile fits", "none"], words_ = says.find((text) => !narrow && wide(text, 0.87 * fs) < until - x - 0.6 * fs) ?? says[1];
+      free = x + 1.4 * fs + wide(words_, 0.87 * fs);
+      add(`floor ${limit} says`, "text", { class: "fac-t-small fac-sram-allows", x: x + 0.4 * fs, y: reads && !off ? Y(reads) - 0.35 * fs : top + (many > most ? 1.2 : 1) * fs + 1.1 * fs * (i % 2) }, words_);
     });
-    // What the line is, on it, or over the words that stand there.
-    const key = narrow ? ["fewest reads in so much", "memory (square tiles)"] : ["fewest reads in so much memory (square tiles)"], starts = px(room) - wide(key.at(-1), 0.87 * fs), rows_ = largestTile(now.terms, now.values, (room * starts) / px(room));
-    const over = Math.min(Y(of(rows_ || TILE)) - 0.5 * fs, ...taken.filter(({ end }) => end > starts).map((at) => at.y - 1.1 * fs));
-    key.forEach((says, i) => add(`reads key ${i}`, "text", { class: "fac-t-soft", x: px(room), y: over - 1.2 * (key.length - 1 - i) * fs, "text-anchor": "end" }, says));
-    // Its words stand left of its stem; where no GPU has so much, below it, right of it or over the line.
-    const size_ = (text) => wide(text, 0.87 * fs), last = walls.map(({ limit }) => px(limit)).filter((x) => x < here[0] - 4).at(-1) ?? 0, forms = [over_ ? "you would be here" : "you are here", "here"];
-    const behind = over_ && forms.find((text) => size_(text) + fs < px(room) - here[0]), says = (behind !== "here" && behind) || forms.find((text) => size_(text) + (over_ ? 2.4 : 1.2) * fs < here[0] - last), left = says && says !== behind;
-    const half = wide(forms[0], 0.95 * fs) / 2, under = over_ && Math.min(here[0], width - half) - half > places.at(-1) + wide(texts.at(-1), 0.95 * fs) / 2 + 0.6 * fs;
-    if (under) return marked({ x: Math.min(here[0], width - half), y: base + 1.4 * fs, "text-anchor": "middle" }, forms[0]);
-    const place = over_ && left ? { x: Math.min(here[0] + 0.4 * fs, px(room)), y: here[1] - 0.8 * fs } : { x: here[0] + (left ? -0.6 : 0.6) * fs, y: base - 0.4 * fs };
-    return marked({ ...place, "text-anchor": left ? "end" : "start" }, says ?? "here");
-
-    /** The mark of these tiles, with its words; returns where the picture ends. */
-    function marked(place, text) {
-      add("here stem", "path", { class: "fac-sram-read", d: `M${here[0]} ${base}V${here[1].toFixed(2)}` });
-      add("here", "circle", { class: `fac-sram-here${over_ ? " fac-sram-not" : ""}`, cx: here[0], cy: here[1], r: 0.42 * fs });
-      add("here says", "text", { class: "fac-t-small fac-t-name", ...place }, text);
-      return base + 1.9 * fs;
-    }
+    const key = ["fewest possible, with square tiles", "fewest (square tiles)", "fewest"].find((text) => wide(text, 0.87 * fs) < width - free) ?? "";
+    add("reads key", "text", { class: "fac-t-small fac-t-name", x: free, y: Y(of(largestTile(now.terms, now.values, (room * free) / px(room)) || TILE)) - 0.7 * fs }, key);
+    // The mark of these tiles; its words stand left of its stem, where there is room.
+    const says = [over_ ? "you would be here" : "you are here", "here"], before = named.filter(({ x }) => x < here[0] - 4).at(-1)?.x ?? 2 * fs, left = says.find((text) => wide(text, 0.87 * fs) + 1.2 * fs < here[0] - before);
+    add("here stem", "path", { class: "fac-sram-read", d: `M${here[0]} ${base}V${here[1].toFixed(2)}` });
+    add("here", "circle", { class: `fac-sram-here${over_ ? " fac-sram-not" : ""}`, cx: here[0], cy: here[1], r: 0.42 * fs });
+    add("here says", "text", { class: "fac-t-small fac-t-name", x: here[0] + (left ? -0.6 : 0.6) * fs, y: base - 0.4 * fs, "text-anchor": left ? "end" : "start" }, left ?? "here");
   }
 
   /** The line of the fewest reads: it is the same while a tile's edge is dragged. */
@@ -235,30 +219,33 @@ function render({ model, el }) {
     const row = px(now.values.d * now.values.b) - px(0), many = get("buffers") === "kernel" ? get("stages") : 1;
     const edges = [["block_q", spans.q, 1], ["block_k", spans.k, many]];
     const ends = [...edges.map(([, span]) => span.x + span.w), px(now.total)], base = top + tall;
-    const says = edges.map(([trait]) => handleSays(picture.svg, trait, Infinity, `${trait === "block_q" ? "Q and O" : "K and V"}, ${get(trait)} rows`));
-    const sizes = says.map((text) => wide(text, 0.8 * fs) + 0.8 * fs), places = spread(ends.slice(0, 2), sizes, 0, width);
+    // What a handle moves, in a bracket each: the inner one K and V, the outer one Q and O.
+    [[spans.q, spans.o, 3.4, "block_q"], [spans.k, spans.v, 1.6, "block_k"]].forEach(([a, b = a, low, trait]) => {
+      const [from, to] = a === b ? [a.x + 2, a.x + a.w - 2] : [a.x + a.w / 2, b.x + b.w / 2], at = base + low * fs, names = `${trait === "block_q" ? (spans.o ? "Q and O" : "Q") : "K and V"}, ${get(trait)} rows`;
+      const far = Math.max(to, spans.o ? spans.o.x + spans.o.w / 2 : to), outer = low > 3 ? to - from : far - spans.q.w / 2, forms = [names, `${get(trait)} rows`], room_ = (text) => wide(`drag: ${text}`, 0.82 * fs) < outer - fs;
+      const fits = forms.find(room_), says = handleSays(picture.svg, trait, Infinity, fits ?? names), inside = wide(says, 0.8 * fs) + fs < to - from;
+      add(`pair ${trait}`, "path", { class: "fac-sram-pair", d: `M${from} ${base + 0.25 * fs}V${at}H${to}V${base + 0.25 * fs}` });
+      add(`says ${trait}`, "text", { class: "fac-t-hand fac-sram-clear", "data-names": trait, x: fits ? Math.max(wide(says, 0.4 * fs), (from + to) / 2) : far + 0.7 * fs, y: at + (inside || !fits ? 0.3 : 1) * fs, "text-anchor": fits ? "middle" : "start" }, says);
+    });
     edges.forEach(([trait, span, rows], i) => {
       const act = (x) => put(model, { [trait]: nearest(tiles, Math.max(1, x - span.x) / row / rows) });
       add(`grab ${trait}`, "rect", { class: "fac-grab fac-across", x: ends[i] - 0.8 * fs, y: top + (i ? tall / 2 : 0), width: 1.6 * fs, height: tall / 2 }, "", act);
       add(`edge ${trait}`, "path", { class: "fac-sram-edge", d: `M${ends[i]} ${base - 2 * fs}v${2.2 * fs}` }); // over a wall that stands at the same place
       add(`knob ${trait}`, "circle", { class: `fac-knob fac-across fac-knob-${trait}`, cx: ends[i], cy: base + 0.6 * fs, r: 0.5 * fs, "data-handle": trait }, `drag: ${COUNTS[trait][0]}`, act);
     });
-    for (const [i, kind] of ["o", "v"].entries()) if (spans[kind] && (!over || spans[kind].x + spans[kind].w < over.from)) add(`follows ${kind}`, "path", { class: "fac-sram-follows", d: `M${spans[kind].x + spans[kind].w} ${base}v${-0.5 * tall}` }, `moves with ${"QK"[i]}`);
-    says.forEach((text, i) => { // on a phone each in its own row, from its ring on, the left one below
-      const row = narrow && !i ? 3.3 : 2.05, x = narrow ? Math.min(ends[i] - 0.5 * fs, width - sizes[i]) : places[i];
-      add(`lead ${i}`, "path", { class: "fac-sram-lead", d: row > 3 ? `M${ends[i]} ${base + 1.15 * fs}V${base + (row - 0.9) * fs}` : "" });
-      add(`says ${i}`, "text", { class: "fac-t-hand", "data-names": edges[i][0], x, y: base + row * fs, "text-anchor": narrow ? "start" : "middle" }, text);
-    });
     // All of it: a brace below. What no GPU has: words in the block, or behind the brace where it is small; and below, of what the sum is.
     const block_ = over ? ends[2] - over.from : 0, size_ = Math.min(1.2 * fs, block_ / 12), held = size_ > 0.85 * fs;
-    const brace = base + (narrow ? 4.7 : 3.6) * fs, text = over && !held ? over.text : bytesText(now.total, KIB), start = over && !held ? over.from : 1, half = wide(text, 1.1 * fs) / 2 + 0.4 * fs, middle = (start + ends[2]) / 2, inside = ends[2] - start > 2 * half + 0.6 * fs;
+    const brace = base + 4.9 * fs, text = over && !held ? over.text : bytesText(now.total, KIB), start = over && !held ? over.from : 1, half = wide(text, 1.1 * fs) / 2 + 0.4 * fs, middle = (start + ends[2]) / 2, inside = ends[2] - start > 2 * half + 0.6 * fs;
     add("brace", "path", { class: "fac-sram-lead", d: `M${start} ${brace - 0.35 * fs}v${0.35 * fs}${inside ? `H${middle - half}M${middle + half} ${brace}` : ""}H${ends[2]}v${-0.35 * fs}` });
-    add("total", "text", { class: "fac-t-big", x: inside ? middle : over ? start - 0.6 * fs : ends[2] + 0.6 * fs, y: brace + 0.45 * fs, "text-anchor": inside ? "middle" : over ? "end" : "start" }, text);
-    if (held) add("too much", "text", { class: "fac-t-big fac-sram-too", style: `font-size:${size_}px`, x: (over.from + ends[2]) / 2, y: base - 0.65 * fs, "text-anchor": "middle" }, over.text); // below the names
-    const marks = now.shared["m, l"], note = over ? `${Object.entries(now.shared).map(([name, bytes]) => `${name.split(",")[0] === "m" ? "m and ℓ" : name.split(",")[0]} ${short(bytes / KIB, 3)}`).join(" + ")} KiB` : marks ? `grey: ${bytesText(marks, KIB)}, each row’s maximum m and sum ℓ, 4 bytes each` : "", size = wide(note, 0.85 * fs), edge = Math.max(...places.map((x, i) => x + sizes[i] / 2)), from = Math.max(ends[2], edge + 0.6 * fs), beside = !narrow && from + size + fs < width;
-    if (beside && marks && !over && from === ends[2]) add("note lead", "path", { class: "fac-sram-lead", d: `M${ends[2] - 1} ${base}v${2.3 * fs}h${0.6 * fs}` });
-    const meets = !narrow && !beside && edge > ends[2] - size - fs; // a handle's name
-    add("note", "text", { class: "fac-t-soft", x: narrow ? 1 : beside ? from + 0.8 * fs : ends[2], "text-anchor": narrow || beside ? "start" : "end", y: base + (narrow ? 6.7 : beside ? (from === ends[2] ? 2.65 : 2.05) : meets ? 5 : 1.6) * fs }, note);
+    add("total", "text", { class: "fac-t-big fac-sram-clear", x: inside ? middle : over ? start - 0.6 * fs : ends[2] + 0.6 * fs, y: brace + 0.45 * fs, "text-anchor": inside ? "middle" : over ? "end" : "start" }, text);
+    if (held) {
+      const plate = wide(over.text, size_) + 0.6 * fs, x = (over.from + ends[2]) / 2; // on a plate, below the names
+      add("too much plate", "rect", { class: "fac-sram-plate", x: x - plate / 2, y: base - 1.9 * fs, width: plate, height: 1.7 * fs, rx: 0.4 * fs });
+      add("too much", "text", { class: "fac-t-big fac-sram-too", style: `font-size:${size_}px`, x, y: base - 0.65 * fs, "text-anchor": "middle" }, over.text);
+    }
+    const marks = now.shared["m, l"], note = over ? `${Object.entries(now.shared).map(([name, bytes]) => `${name.split(",")[0] === "m" ? "m and ℓ" : name.split(",")[0]} ${short(bytes / KIB, 3)}`).join(" + ")} KiB` : marks ? `grey: ${bytesText(marks, KIB)}, each row’s maximum m and sum ℓ, 4 bytes each` : "", beside = !narrow && ends[2] > 15 * fs && ends[2] + wide(note, 0.85 * fs) + 2 * fs < width;
+    if (beside && marks) add("note lead", "path", { class: "fac-sram-lead", d: `M${ends[2] - 1} ${base}v${1.3 * fs}h${0.6 * fs}` });
+    add("note", "text", { class: "fac-t-soft fac-sram-clear", x: beside ? ends[2] + 0.8 * fs : 1, y: base + (beside ? 1.6 : 6.3) * fs }, note);
   }
 
   onChanges(model, [...Object.keys(COUNTS), "buffers", "dtype", "compiled"], draw);

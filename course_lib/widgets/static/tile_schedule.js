@@ -134,16 +134,13 @@ function render({ model, el }) {
   const bar = player(model, el, { last: () => all().length, move: (direction) => model.get("step") + direction, every: () => pause, ready: () => Boolean(model.get("guess")) || model.get("schedule") === "naive" || isDecode(settings()) });
   const layers = [part("schedule-grid", s("g")), s("g"), s("g")], [grids, desk, bars] = layers.map(scene);
   const picture = stage(model, "schedule-picture", drawPicture, ...layers);
-  const alone = s("g"), tallies = scene(alone); // on a phone the bars are a picture of their own, above the buttons that move them
-  const tally = stage(model, "schedule-counts", (width, fs) => (tallies((add) => drawCounts(add, { x: 2, y: 1.4 * fs, w: width - 2, fs })), COUNTED * fs), alone);
-  tally.node.removeAttribute("data-fac-part"); // not always there, so nothing to point at
   picture.svg.addEventListener("click", (e) => e.target.dataset.at && put(model, { step: Number(e.target.dataset.at) }));
   const words = h("p", { class: "fac-stage-words fac-tile-words" }), finding = h("p", { class: "fac-finding" });
   const table = h("div", {});
   const voice = announcer();
   const mark = (cls, text, half) => h("span", {}, s("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" },
     s("rect", { class: `fac-cell ${cls}`, x: 2, y: 2, width: 16, height: 16 }), half ? s("path", { class: "fac-half", d: "M10 2h8v8z" }) : null), text);
-  let drawn = null, beside_ = 0; // where the desk ends
+  let drawn = null;
 
   const fold = more("speed, sizes, rows loaded", h("div", { class: "fac-row" }, speed.row), h("div", { class: "fac-fields" }, Object.values(fields).map((f) => f.node)),
       part("schedule-loads", table));
@@ -217,35 +214,18 @@ function render({ model, el }) {
     const now = settings(), step = Math.min(model.get("step"), all().length), state = soFar(now, step);
     const piles = isDecode(now), beside = width >= 60 * fs && !piles, deskW = 27 * fs, strip = 1.7 * fs, gap = 0.5 * fs, room = beside ? width - deskW - 2 * fs : width;
     const across = Math.min(now.heads, Math.max(1, Math.floor(room / (15 * fs)))), panel = room / across;
-    const gw = Math.min(panel - 2 * strip - (now.heads === 1 ? HANDLE + 1.2 : 3.2) * fs, (now.heads > 1 ? 16 : piles ? 60 : beside ? 22 : 17) * fs), gh = Math.max(Math.min(now.n_q, 8) * 0.6 * fs, 2.4 * fs, Math.min((now.heads > 1 ? 16 : 22) * fs, (gw * now.n_q) / now.n_k));
-    const margin = (now.heads === 1 ? HANDLE : 1.4) * fs, used = Math.min(room, (across - 1) * panel + 2 * strip + gw + margin + 5.8 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [];
-    arrange(!beside && !piles);
+    const gw = Math.min(panel - 2 * strip - (now.heads === 1 ? HANDLE + 1.2 : 3.2) * fs, (now.heads > 1 ? 16 : piles ? 60 : beside ? 22 : 16) * fs), gh = Math.max(Math.min(now.n_q, 8) * 0.6 * fs, 2.4 * fs, Math.min((now.heads > 1 ? 16 : 22) * fs, (gw * now.n_q) / now.n_k));
+    const margin = (now.heads === 1 ? HANDLE : 1.4) * fs, used = Math.min(room, (across - 1) * panel + 2 * strip + gw + margin + 5.8 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [], high = beside || piles ? 0 : COUNTED * fs; // on a phone the bars come first
     grids((add) => state.forEach((head, number) => {
-      const x = margin + (number % across) * panel, y = Math.floor(number / across) * tall;
+      const x = margin + (number % across) * panel, y = high + Math.floor(number / across) * tall;
       places.push(panelOf(add, now, head, number, step, { x, y, gw, gh, strip, gap, fs }));
     }));
-    const below = Math.ceil(now.heads / across) * tall, x = beside ? used : 2, y = beside ? (2.4 + COUNTED) * fs : below;
-    tally.svg.setAttribute("aria-label", `Rows moved. ${words.textContent}`);
+    const below = high + Math.ceil(now.heads / across) * tall, x = beside ? used : 2, y = beside ? (2.4 + COUNTED) * fs : below;
     const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : drawDesk(now, step, places, { x, y, w: width - x, room: beside ? Math.max(8 * fs, below - y - 3.2 * fs) : 4.4 * fs, beside, fs });
-    bars((add) => {
-      if (beside) drawCounts(add, { x, y: 2.4 * fs, w: width - x, fs });
-      const short_ = !beside || below - y < 12 * fs, from = beside_ + 2 * fs, w = Math.min(30 * fs, width - from);
-      if (!piles && w > 13 * fs && (below - y > 7 * fs || !beside)) drawBoth(add, { x: from, y, w, fs, short_ });
-    });
-    if (!beside && !piles) tally.draw();
+    bars((add) => piles || drawCounts(add, { x, y: (beside ? 2.4 : 1.4) * fs, w: width - x, fs }));
     picture.svg.setAttribute("aria-label", `${words.textContent} ${state.map((head, i) => `Head ${i}: ${head.when.size} tiles worked on.`).join(" ")}`);
     drawn = step;
     return Math.max(below, end);
-  }
-
-  /** On a phone the bars come first, and the buttons that move them right below. */
-  function arrange(narrow) {
-    if (Boolean(tally.node.parentNode) === narrow) return;
-    if (narrow) words.after(tally.node, bar.node);
-    else {
-      tally.node.remove();
-      marks.after(bar.node);
-    }
   }
 
   /** Q on the left, K and V on top, O on the right, the scores between them; all in rows of one scale. */
@@ -367,7 +347,6 @@ function render({ model, el }) {
   /** The desk of the first program at work: its tiles, as large as in the grid and laid as there, slide from where they lie; before the first step their places. Returns where it ends. */
   function drawDesk(now, step, places, { x, y, w, room, beside, fs }) {
     const [kind, program, head, i, j] = all()[Math.max(0, step - 1)]?.[0] ?? [], phase = step ? kind : null;
-    beside_ = x;
     if (!kind) return y;
     const { span } = places[head], q = span("q", i), k = span("k", j), strip = q.w, gap = 0.35 * fs, pad = 0.6 * fs, top = y + 1.7 * fs;
     const wide_ = beside ? 2 * (strip + gap) + k.w : 2 * (strip + k.w) + 3 * gap, tall_ = beside ? 2 * strip + gap + q.h : Math.max(q.h, 2 * strip);
@@ -375,7 +354,6 @@ function render({ model, el }) {
     const right = strip + gap, s_ = beside ? [right, 2 * strip + gap] : [right + k.w + gap, 0]; // S below K and V, as in the grid; on a phone beside them
     const spots = { q: [0, s_[1], strip, q.h], k: [right, 0, k.w, strip], v: [right, strip, k.w, strip], o: [s_[0] + k.w + gap, s_[1], strip, q.h], s: [...s_, k.w, q.h] };
     const has = ON_DESK[kind] ?? [], scores = kind !== "values";
-    beside_ = x + size * wide_ + 2 * pad;
     desk((add) => {
       const many = Math.min(now.block_q, now.n_q - i * now.block_q) * Math.min(now.block_k, now.n_k - j * now.block_k);
       const says = !phase ? "empty until step 1" : `program ${program}${now.schedule === "naive" ? `, ${{ scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase]}` : ` has ${many} scores, none in HBM`}`;
@@ -394,16 +372,15 @@ function render({ model, el }) {
 
   /** Rows loaded and written so far as bars, in the outline of what it comes to; a mark at each row once. */
   function drawCounts(add, { x, y, w, fs }) {
-    const now = settings(), step = Math.min(model.get("step"), all().length), over = (tally.node.parentNode ? tally : picture).svg;
-    const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
+    const now = settings(), step = Math.min(model.get("step"), all().length);
+    const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all())), other = now.schedule === "naive" ? "flash" : "naive", theirs = (known.other ??= loads({ ...now, schedule: other, at_once: 1 }, Infinity));
     const there = { q: now.heads * now.n_q, o: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k }; // K and V last: the guess about them stands on the axis
-    const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(now.heads * Math.ceil(now.n_q / now.block_q) * now.n_k, ...Object.keys(there).flatMap((t) => [end[t], there[t]])); // of no mask, so that masks can be compared
-    const guess = model.get("guess"), asks = !step && now.schedule !== "naive", once_ = there.k * unit, tick = left + (guess || 1) * once_, top_ = y + 6.05 * fs, seam = y + 8.15 * fs, foot = y + 10.2 * fs; // above K, between K and V, below V
+    const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(now.heads * Math.ceil(now.n_q / now.block_q) * now.n_k, ...Object.keys(there).flatMap((t) => [end[t], theirs[t], there[t]])); // of no mask, so that masks can be compared
+    const guess = model.get("guess"), asks = !step && now.schedule !== "naive", once_ = there.k * unit, tick = guess ? left + guess * once_ : left - 0.75 * fs, top_ = y + 6.05 * fs, seam = y + 8.15 * fs, foot = y + 10.2 * fs; // above K, between K and V, below V
     add("counts", "text", { class: "fac-t-name", x, y }, !step ? "rows moved between HBM and the chip" : step < all().length ? "rows moved so far; pale: by the end" : "rows moved between HBM and the chip, in all");
     add("axis", "path", { class: "fac-axis-strong", d: `M${left} ${y + 2 * fs}V${foot}H${x + w - 0.6 * fs}` });
     add("axis 0", "text", { class: "fac-t-soft", x: left, y: foot + 1.4 * fs, "text-anchor": "middle" }, "0");
-    if (asks) add("guess bar", "rect", { class: "fac-tile-guess fac-tile-asks", x: left, y: top_, width: tick - left, height: foot - top_ - 0.1 * fs });
-    if (guess && !asks && now.schedule !== "naive") add("guess", "path", { class: "fac-tile-guess", d: `M${tick} ${top_}V${foot + 0.35 * fs}` });
+    if (guess && now.schedule !== "naive") add("guess", "path", { class: "fac-tile-guess", d: `M${tick} ${top_}V${foot + 0.35 * fs}` });
     Object.entries(there).forEach(([t, rows], i) => {
       const top = y + (2.1 + 2.1 * i) * fs, tall = 1.6 * fs, again = step && end[t] > rows, tell = step ? [` row ${t === "o" ? "writes" : "loads"}`, ""].map((unit) => `${moved[t]} of ${end[t]}${unit}`) : [asks && "kv".includes(t) ? "" : "0"];
       const first = left + (step ? Math.max(end[t], rows) : rows * unit < 1.6 * fs ? rows : 0) * unit + 0.6 * fs; // where it ends is not shown before the first step
@@ -413,6 +390,7 @@ function render({ model, el }) {
       add(`count name ${t}`, "text", { class: "fac-t-name", x, y: top + 1.1 * fs }, `${t.toUpperCase()} ${t === "o" ? "written" : "loaded"}`);
       add(`end ${t}`, "rect", { class: `fac-tile-end fac-fill-${t}`, x: left, y: top, width: step ? end[t] * unit : 0, height: tall }, `${end[t]} rows at the end`);
       add(`count ${t}`, "rect", { class: `fac-fill-${t}`, x: left, y: top, width: moved[t] * unit, height: tall });
+      if ("kv".includes(t)) drawUnits(add, t, all().slice(0, step), { left, top, tall, unit });
       if (t === "q" || t === "k") add(`there ${t}`, "path", { class: "fac-tile-once", d: `M${left + rows * unit} ${t === "q" ? y + 2 * fs : top_}V${t === "q" ? top_ : foot}` }, `${rows} rows there are`);
       add(`says count ${t}`, "text", { class: again ? "fac-t-soft" : "fac-t-small", x: at, y: top + 1.1 * fs }, says);
       add(`times ${t}`, "text", { class: "fac-t-name", x: at + 7.6 * says.length + 0.4 * fs, y: top + 1.1 * fs }, fold);
@@ -424,38 +402,39 @@ function render({ model, el }) {
       add(`times ${k}`, "path", { class: "fac-axis-strong", d: `M${at} ${foot}v${0.35 * fs}` });
       add(`times says ${k}`, "text", { class: "fac-t-soft", x: at, y: foot + 1.4 * fs, "text-anchor": "middle" }, `${k} ×`);
     }
-    if (yours) add("yours", "text", { class: "fac-t-name fac-t-small fac-tile-you", x: Math.min(tick, x + w - wide(yours, 0.95 * fs) / 2), y: foot + 2.6 * fs, "text-anchor": "middle" }, yours);
+    const theirs_ = step ? `${other}: ${short(theirs.k / there.k, 3)} ×` : "", at = left + theirs.k * unit, apart = Math.abs(at - tick) > 0.5 * (wide(yours, fs) + wide(theirs_, fs)) || !yours; // else the one ends where the other begins
+    const below = (key, text, x_, way, cls) => add(key, "text", { class: `fac-t-name fac-t-small ${cls}`, x: apart ? Math.min(x_, x + w - wide(text, 0.5 * fs)) : x_ + 0.3 * way * fs, y: foot + 2.6 * fs, "text-anchor": apart ? "middle" : way > 0 ? "start" : "end" }, text);
+    if (yours) below("yours", yours, tick, tick < at ? -1 : 1, "fac-tile-you");
+    if (theirs_) add("theirs", "path", { class: `fac-tile-theirs fac-fill-${other}`, d: `M${at} ${foot}l${0.38 * fs} ${0.6 * fs}h${-0.76 * fs}z` }, `${other}, in all: ${theirs.k} rows of K`);
+    if (theirs_) below("theirs says", theirs_, at, tick < at ? 1 : -1, "");
     if (!asks) return;
-    const right = Math.max(left + there.k * unit, tick) + 1.1 * fs, beyond = right + 15 * fs > x + w; // then inside the bar
-    handleName(add, over, "guess", { class: "fac-t-hand fac-t-name", x: beyond ? tick - 1.1 * fs : right, y: seam + 0.3 * fs, "text-anchor": beyond ? "end" : "start" }, guess ? `your guess: ${short(guess, 3)} ×` : "your guess, 1 × or more");
-    add("guess knob", "circle", { class: "fac-knob fac-across fac-knob-guess", cx: tick, cy: seam, r: 0.65 * fs, "data-handle": "guess" }, "drag: your guess", (px) => put(model, { guess: Math.max(2, Math.min(Math.round((2 * (px - left)) / unit / there.k), 2 * limits.guess, Math.floor((2 * (w - 15 * fs)) / unit / there.k)) / 2) }));
+    // the guess: a flag on a pole, its foot a ring; until it is set it stands off the scale
+    const cloth = guess ? handleSays(picture.svg, "guess", Infinity, `${short(guess, 3)} ×`) : "drag me", long = wide(cloth, fs) + 1.2 * fs, flip = tick + long > x + w, way = flip ? -1 : 1;
+    const act = (px) => put(model, { guess: Math.max(2, Math.min(Math.round((2 * (px - left)) / unit / there.k), 2 * limits.guess, Math.floor((2 * (w - 7 * fs)) / unit / there.k)) / 2) });
+    add("guess pole", "path", { class: "fac-tile-guess", d: `M${tick} ${top_ + 0.1 * fs}V${guess ? foot : seam}` });
+    add("guess cloth", "path", { class: "fac-tile-cloth fac-across", "data-handle": "guess", d: `M${tick} ${top_ + 0.1 * fs}h${way * long}v${1.5 * fs}h${-way * long}z` }, "drag: your guess", act);
+    add("guess says", "text", { class: "fac-t-name fac-t-small fac-tile-asked", "data-names": "guess", x: tick + (way * long) / 2, y: top_ + 1.15 * fs, "text-anchor": "middle" }, cloth);
+    add("guess knob", "circle", { class: "fac-knob fac-across fac-knob-guess", cx: tick, cy: seam + 0.35 * fs, r: 0.52 * fs, "data-handle": "guess" }, "drag: your guess", act);
   }
 
-  /** What both schedules come to, to one scale: scores through HBM, and rows of K and V once they are no secret. */
-  function drawBoth(add, { x, y, w, fs, short_ }) {
-    const now = settings(), step = Math.min(model.get("step"), all().length), naive = now.schedule === "naive";
-    if (!step) return;
-    const other = { ...now, schedule: naive ? "flash" : "naive", at_once: 1 }, theirs = (known.other ??= loads(other, Infinity)), mine = (known.end ??= loads(now, all().length, all()));
-    const own = { flash: "flash", naive: "naive", split_k: "split-K" }[now.schedule], pairs = [[other.schedule, theirs, true], [own, mine, false]].sort((one) => (one[0] === "naive" ? 1 : -1));
-    const groups = [["scores to and from HBM, in all", "scores", "s", (e) => e.scores], ...(short_ ? [] : [["rows of K loaded, in all; of V as many", "rows", "k", (e) => e.k]])], left = x + 4.2 * fs, all_ = now.mask === "everything" ? "" : ", it skips nothing", long = w - 4.2 * fs - (all_ ? 10 : 5) * fs, told = long < 4 * fs; // a stub of a bar shows nothing: words then
-    groups.forEach(([title, what, t, of], g) => {
-      const top = y + (2.6 + 4.9 * g) * fs, most = Math.max(1, ...pairs.map(([, e]) => of(e)));
-      add(`both ${what}`, "text", { class: told ? "fac-t-small" : "fac-t-soft", x, y: top }, told ? `${title}:` : title);
-      pairs.forEach(([name, e, ghost], i) => {
-        const at = top + (0.45 + 1.75 * i) * fs, n = of(e), across = (long * n) / most;
-        if (told) return void add(`both ${what} ${i} says`, "text", { class: "fac-t-small", x, y: at + 1.05 * fs }, `${name}: ${n ? `${n}${name === "naive" ? all_ : ""}` : "none"}${i ? "." : ","}`);
-        add(`both ${what} ${i} name`, "text", { class: ghost ? "fac-t-soft" : "fac-t-small", x, y: at + 1.05 * fs }, name);
-        add(`both ${what} ${i}`, "rect", { class: `fac-fill-${t} ${ghost ? "fac-tile-end" : ""}`, "data-both": `${name} ${what}`, x: left, y: at, width: across, height: 1.35 * fs }, `${name}: ${n} ${what}`);
-        add(`both ${what} ${i} says`, "text", { class: ghost ? "fac-t-soft" : "fac-t-small", x: left + across + 0.4 * fs, y: at + 1.05 * fs }, n ? `${n}${name === "naive" ? all_ : ""}` : "none");
-      });
-    });
+  /** What each step adds to a bar of K or V, so that a step in the grid is a piece here; the last one has the outline of what is there now. */
+  function drawUnits(add, t, done, { left, top, tall, unit }) {
+    const now = settings(), rows = (j) => Math.min((j + 1) * now.block_k, now.n_k) - j * now.block_k;
+    let end = left, from = left, cuts = "";
+    for (const work of done) {
+      from = end;
+      for (const [phase, , , , j] of work) if (ON_DESK[phase].includes(t)) end += rows(j) * unit;
+      if (end > from) cuts += `M${end.toFixed(1)} ${top}v${tall}`;
+    }
+    if (done.length && (end - left) / done.length > 5) add(`units ${t}`, "path", { class: "fac-tile-units", d: cuts });
+    if (end > from) add(`unit ${t}`, "rect", { class: "fac-tile-now", x: from, y: top, width: end - from, height: tall });
   }
 
   const guessed = (now) => now.schedule !== "naive" && model.get("guess");
 
   function sentence(now, step) {
     const n = all().length;
-    if (step === 0) return now.schedule === "naive" || isDecode(now) || model.get("guess") ? `Start: ${n} steps to come.` : "Guess first: drag the purple edge. Then press Next.";
+    if (step === 0) return now.schedule === "naive" || isDecode(now) || model.get("guess") ? `Start: ${n} steps to come.` : "Guess first: drag the flag. Then press Next.";
     const [phase, program, , i, j] = all()[step - 1][0];
     const others = all()[step - 1].length - 1;
     if (isDecode(now)) {

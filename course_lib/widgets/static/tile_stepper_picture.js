@@ -48,10 +48,10 @@ function stepperPicture(model, data, now, says) {
   function drawPicture(width, fs) {
     const all = now(), { place, line } = position(Math.min(model.get("step"), last), nTiles), two = width < 45 * fs;
     const share = values.length > 12 ? 0.53 : 0.43; // of the width: many bars get it
-    const at = { all, place, line, fs, two, tall: (two ? 7.3 : 12) * fs, end: place >= nTiles, ...pileWidths(all, two ? width : share * width, fs) };
+    const at = { all, place, line, fs, two, tall: (two ? 7.3 : 12.6) * fs, end: place >= nTiles, ...pileWidths(all, two ? width : share * width, fs) };
     const gaps = [two ? 1.9 : 2.4, two ? 1.6 : 2, two ? 2 : 2.6, two ? 1 : 2].map((n) => n * fs), room = two ? width - 1 : (0.97 - share) * width, foot = Math.max(two ? 0 : at.low + 2.05 * fs, 3.9 * fs), head = (two ? 2.3 : 2.6) * fs;
     picture.svg.classList.toggle("fac-held", Boolean(picture.svg.facHeld));
-    const parts = two ? [1.75, 0.4, 0.85, 0.88, 1.95] : [1.15, 0.42, 0.95, 0.95, 2.1], unit = (room - sum(gaps)) / sum(parts), y = two ? head + at.tall + at.low + 4.4 * fs : head;
+    const parts = two ? [1.75, 0.4, 0.85, 0.88, 1.95] : [1.4, 0.42, 0.92, 0.92, 2.05], unit = (room - sum(gaps)) / sum(parts), y = two ? head + at.tall + at.low + 4.4 * fs : head;
     let x = width - room - 1; // its frame stays whole
     const places = parts.map((size, i) => {
       const box = { x, w: size * unit, y };
@@ -63,8 +63,8 @@ function stepperPicture(model, data, now, says) {
     const here = all.right.p[Math.max(0, place)] ?? [];
     at.named = Math.max(...here.map((value) => wide(weight(value), 0.87 * fs))) < places[0].w / here.length - 2; // a number under each bar
     const goes = places[0].x + places[0].w * (!two && at.tied >= 0 ? (at.tied + 0.5) / here.length : 0.5);
-    drawPiles({ ...at, x: 0, w: two ? width : share * width, y: head, link: (cx, low) => (two ? `M${cx} ${low}V${y - 3.3 * fs}H${goes}V${y - 2.4 * fs}m-5 -6l5 6l5 -6` : `M${cx} ${low}v${0.5 * fs}H${goes}V${y + at.tall + (at.named ? 1.6 : 0.4) * fs}m-5 6l5 -6l5 6`) }); // to the weights, never through a word
-    const scale = scaleOf(all, "l", at.tall), lens = scale.unit < 0.6 * fs ? Math.floor((0.86 * at.tall) / scale.unit) : 1; // one scale, that the bars are seen to be those of ℓ; where ℓ is a long sum, a whole number of times as tall, and that is said
+    drawPiles({ ...at, x: 0, w: two ? width : share * width, y: head, link: (cx, low) => (two ? `M${cx} ${low}V${y - 3.3 * fs}H${0.5 * fs}V${y + 0.5 * at.tall}h${fs}m-6 -5l6 5l-6 5` : `M${cx} ${low}v${0.5 * fs}H${goes}V${y + at.tall + (at.named ? 1.6 : 0.4) * fs}m-5 6l5 -6l5 6`) }); // to the weights, never through a word
+    const scale = scaleOf(all, "l", at.tall), lens = Math.max(1, Math.floor((0.9 * at.tall) / scale.unit)); // as tall as the scores that they are made of: a whole number of times as tall as in ℓ, and that is said
     desk((add) => drawDesk(add, { ...at, ...places[0], lens, scale: { unit: lens * scale.unit, deep: 0 } }));
     notes((add) => {
       const [, m, l, o, mean] = places, from = m.x - 0.6 * fs, to = o.x + o.w + Math.max(0.5 * fs, (wide(ADDED.o, 0.87 * fs) - o.w) / 2 + 0.3 * fs);
@@ -135,7 +135,6 @@ function stepperPicture(model, data, now, says) {
       if (ground) add("zero", "path", { class: "fac-axis", d: `M${x + label} ${base - ground}h${w - label}` });
       sequence.forEach((tile, i) => {
         const [first, stop] = data.tiles[tile], highest = scores.indexOf(Math.max(...scores.slice(first, stop)), first), long = lengths[i] * unit, here = i === place, gone = i < place, next = place < 0 && !i, near = here || next || end;
-        const left_ = left;
         slots.push([left, left + long]);
         add(`plate ${tile}`, "rect", { class: `fac-step-plate ${here ? "fac-now" : gone ? "fac-folded" : next ? "fac-next" : ""}`, x: left - 0.2 * unit, y: y - 0.4 * fs, width: long + 0.4 * unit, height: tall + 0.9 * fs + low_V, rx: 6 });
         for (let k = 0; k < lengths[i]; k += 1) {
@@ -153,8 +152,7 @@ function stepperPicture(model, data, now, says) {
               if (!crossed(y)) add(`s ${tile}`, "text", { class: "fac-t-small", x: Math.max(slots[i][0] + long / 2, Math.min(slots[i][1] - long / 2, cx)), y, ...middle }, text);
               else add(`s ${tile}`, "text", { class: "fac-t-small", x: cx + (right ? 0.7 : -0.7) * fs, y: base - top + 0.35 * fs, "text-anchor": right ? "start" : "end" }, text);
             });
-            if (!numbers && !near && !gone && key === highest && score > m) labels.push(() => add(`above ${tile}`, "text", { class: "fac-t-small", x: Math.max(left_ + 2 * fs, cx), y: base - top - 0.5 * fs, ...middle }, `${short(score, 3)} > m`)); // what is to come
-            if (numbers) labels.push((crossed) => { // above its handle; beside it, where a line of m is
+            if (numbers && (near || gone)) labels.push((crossed) => { // above its handle; beside it, where a line of m is
               const at = base - top + (up > 0 ? -0.35 * fs : fs) - (knob ? up * 15 : 0), text = short(score, 3), cls = near ? "fac-t-small" : "fac-t-soft", beside = base - top + 0.3 * fs - up * 8;
               if (crossed(at) && knob && !crossed(beside) && wide(text, 0.87 * fs) < bw / 2 - 9) add(`s ${tile} ${k}`, "text", { class: cls, x: cx + 11, y: beside }, text);
               else small("s", text, cls, at);
@@ -291,7 +289,7 @@ function stepperPicture(model, data, now, says) {
     const { right, slip, sequence, column } = all, base = y + tall - scale.deep * scale.unit, floor = y + tall;
     const last_ = end ? nTiles - 1 : line >= DONE[what] ? place : place - 1, fresh = !end && last_ === place && place >= 0;
     const value = (run, i) => (i < 0 ? 0 : what === "l" ? run.l[i] : run.o[i][column]);
-    const by = (run) => (place > 0 && !end && line >= DONE.alpha ? run.by[what][place] : 1), alpha = by(right), summing = what === "l" && line === DONE.p && !slip, shrinks = alpha < 1 && !fresh && !summing; // the new part is laid on what is left
+    const by = (run) => (place > 0 && !end && line >= DONE.alpha ? run.by[what][place] : 1), alpha = by(right), shrunk_ = what === "l" && line === DONE.p && !slip, shrinks = alpha < 1 && !fresh && !shrunk_; // the new part is laid on what is left
     const title = fits(what === "o" && data.columns > 1 ? [`O, column ${column}`, `O, col. ${column}`] : [name], w + 0.4 * fs, fs);
     heading(add, what, title, { x, y, fs });
     add(`${what} base`, "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
@@ -299,17 +297,11 @@ function stepperPicture(model, data, now, says) {
     const says = (key, text, dy, cls = "fac-t-small fac-t-name", at = x + w / 2) => add(`${what} ${key}`, "text", { class: cls, x: at, y: floor + dy * fs, ...middle }, text);
     const change = shrinks && !slip ? shrunk(value(right, last_), alpha) : "", tight = wide(change, 0.87 * fs) > w; // then in two lines
     if (!slip && !tight) says("means", ADDED[what], 2.3, "fac-t-soft");
-    if (summing) { // what comes on top of it
-      const from = base - value(right, last_) * alpha * scale.unit, more = right.added.l[place], size = more * scale.unit;
-      weights(add, "next", { right, place, tile: sequence[place], x, w, from, scale });
-      add("l next", "rect", { class: "fac-step-ghost", x, y: from - size, width: w, height: size });
-      add("l next says", "text", { class: "fac-t-small fac-t-name", x: x + w / 2, y: from - size - 0.4 * fs, ...middle }, `+ ${short(more, 3)}`);
-    }
     if (last_ < 0) return add(`${what} waits`, "text", { class: "fac-t-soft", x: x + w / 2, y: base - 0.5 * tall, ...middle }, "still 0");
     const pillar = (run, bx, bw, bad) => {
       let up = 0, down = 0, top = base;
       const factor = fresh ? 1 : by(run); // what is right is hatched down to it
-      run.parts[what][last_].map((share) => (bad || summing ? factor * share : share)).forEach((share, i) => {
+      run.parts[what][last_].map((share) => (bad || shrunk_ ? factor * share : share)).forEach((share, i) => {
         const size = finiteOr0(Math.abs(share)) * scale.unit, from = share >= 0 ? (up += size) : -down;
         if (share < 0) down += size;
         const y0 = Math.max(y - 0.6 * fs, base - from), y1 = Math.min(floor, base - from + size), tile = sequence[i];
@@ -325,12 +317,15 @@ function stepperPicture(model, data, now, says) {
       return { top: Math.max(y - 0.6 * fs, base - up), total: bad ? total : total * factor, over: base - up < y - 0.6 * fs || !Number.isFinite(total) };
     };
     const half = slip ? 0.46 * w : w, mine = pillar(right, x, half, false);
-    if (what === "l" && fresh && line === DONE.l && !slip) weights(add, "landed", { right, place, tile: sequence[place], x, w, from: base - (value(right, place) - right.added.l[place]) * scale.unit, scale });
+    if (what === "l" && fresh && line === DONE.l && !slip) {
+      weights(add, { right, place, tile: sequence[place], x, w, from: base - (value(right, place) - right.added.l[place]) * scale.unit, scale });
+      add("l more", "text", { class: "fac-t-small fac-t-name", x: x + w / 2, y: Math.min(mine.top, base - value(right, place - 1) * scale.unit) - 0.4 * fs, ...middle }, `+ ${short(right.added.l[place], 3)}`);
+    }
     const total = ({ total, over }) => `${over ? "↑ " : ""}${short(total, 4)}`;
     if (change) (tight ? change.split(/ (?=→)/) : [change]).forEach((text, i) => says(`total right ${i || ""}`, text, 1.1 + 1.2 * i));
     else says("total right", short(mine.total, 4), 1.1);
     if (slip) says("total slip", `✗ ${total(pillar(slip, x + 0.54 * w, half, true))}`, 2.3, "fac-t-bad");
-    if (alpha < 1 && !summing) {
+    if (alpha < 1 && !shrunk_) {
       const before = value(right, place - 1) * scale.unit, shown = fresh ? before : before * alpha, size = Math.abs(shown), gone = Math.abs(before) - Math.abs(before * alpha), up = before >= 0;
       const on = shrinks && !slip && gone > 2 * fs && wide("× 0.1353", 0.87 * fs) < w && Math.abs(before) > 3.2 * fs; // what goes has room for its words
       if (shrinks && gone > 1) add(`${what} gone`, "path", { class: "fac-step-gone-part", d: hatching(x, up ? base - Math.abs(before) : base + size, half, gone, 7) });
@@ -341,9 +336,9 @@ function stepperPicture(model, data, now, says) {
   }
 
   /** What ℓ gets is these bars of p, one on the other, to one scale. */
-  function weights(add, key, { right, place, tile, x, w, from, scale }) {
+  function weights(add, { right, place, tile, x, w, from, scale }) {
     let y = from;
-    right.p[place].forEach((value, k) => add(`l ${key} ${k}`, "rect", { class: `fac-step-weight fac-step-${key} ${value * scale.unit < 2.5 ? "fac-step-thin" : ""}`, style: key === "next" ? paint(tile) : "", x, y: (y -= value * scale.unit), width: w, height: value * scale.unit }, `p of key ${data.tiles[tile][0] + k}, in ℓ: ${short(value, 5)}`));
+    right.p[place].forEach((value, k) => add(`l landed ${k}`, "rect", { class: `fac-step-landed ${value * scale.unit < 2.5 ? "fac-step-thin" : ""}`, x, y: (y -= value * scale.unit), width: w, height: value * scale.unit }, `p of key ${data.tiles[tile][0] + k}, in ℓ: ${short(value, 5)}`));
   }
 
   /** The scale of a stack at its left: 0, a round number, and the same below 0. */
