@@ -204,6 +204,7 @@ LEAST_WEIGHTS = (*(10.0**-n for n in (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20
 SMALL_RISES = (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
 FAR_BELOW = (10.0, 20.0, 30.0, 50.0, 80.0, 100.0)
 ADDED_IN_LOG = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+ANYTHING = np.array(0x7FF8_0A11_0000_0000, np.uint64).view(np.float64)  # what chance makes of o
 _COARSE = 2.0**13  # steps of its type: a sum of less is rounded in its first three digits
 _RIGHT = Slip()
 # O is divided as it grows, and m is the logarithm of the sum of all weights so far: no sum is kept
@@ -488,9 +489,9 @@ def streamed(
 ) -> Streamed:
     """Return o (n_q, d_v) and lse (n_q,) after tiles of ``tile`` keys, the last one filled up.
 
-    The loop moves on by ``step`` keys, by default a tile. The rest as in `states`. o is NaN where
-    the weights add up to so little that their type rounds them coarsely: it may be anything. (In
-    half precision they are 0 then.)
+    The loop moves on by ``step`` keys, by default a tile. The rest as in `states`. o is ``ANYTHING``
+    where the weights add up to so little that their type rounds them coarsely. (In half precision
+    they are 0 then.)
     """
     n_k, score = s.shape[1], slip.fill if np.isfinite(slip.fill) else 0.0
     s = _longer(s, n_k + tile, np.where(np.arange(tile) < slip.past_end, score, -np.inf))
@@ -509,7 +510,7 @@ def streamed(
             m_before, l_before = np.where(met, m, m_before), np.where(met, l_sum, l_before)
         m, l_sum, o, careless, whole = last.m, last.l_sum, last.o, last.careless, last.whole
     careless = careless and (slip.l_guarded is not None or bool(l_sum.all()))
-    faint = (l_sum > 0) & (l_sum < _COARSE * np.finfo(l_sum.dtype).smallest_subnormal)
+    faint = is_coarse(l_sum)
     if guarded if slip.l_guarded is None else slip.l_guarded:
         l_sum = np.where(l_sum == 0, 1, l_sum)
     lse = slip.lse(m_before if slip.stale == "m" else m, l_before if slip.stale == "l" else l_sum)
@@ -519,8 +520,19 @@ def streamed(
         o = np.exp(s - lse) @ v  # lse may be infinite
     elif slip.divide not in ("never", "each"):
         o = o / l_sum
-    o = o if slip.half_weights else np.where(faint, np.nan, o)
+    o = o if slip.half_weights else np.where(faint, ANYTHING, o)
     return Streamed(o, lse[:, 0], careless, whole and not slip.stale)
+
+
+def is_anything(numbers: Array) -> Array:
+    """Return which numbers (float64) are ``ANYTHING``: a NaN of its own, told by its bits."""
+    return np.asarray(np.ascontiguousarray(numbers).view(np.uint64) == ANYTHING.view(np.uint64))
+
+
+def is_coarse(l_sum: Array) -> Array:
+    """Return which sums of weights are so small that their type rounds their first digits."""
+    least = _COARSE * np.finfo(l_sum.dtype).smallest_subnormal
+    return np.asarray((l_sum > 0) & (l_sum < least))
 
 
 def stream(*inputs: Any, **how: Any) -> tuple[Array, Array]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from course_lib.attention.slips import LN_2
+from course_lib.attention.slips import ANYTHING, LN_2, is_coarse
 from course_lib.judging import cases, faults, magnitudes, sizes
 from course_lib.judging.attention_judge import attention_truth, output_only
 from course_lib.judging.finding import Finding
@@ -139,7 +139,10 @@ def _three_lines(
         q, k, v = as_float64(q), as_float64(k), as_float64(v)
         s = ((k @ q.mT if exchanged else q @ k.mT) * scale(q, k)).astype(dtype)
         e, summed = (exp(s - top(s)) for exp in exps)
-        return mix(e / total(summed), q, k, v)
+        whole = np.asarray(total(summed))
+        o = mix(e / whole, q, k, v)
+        by_rows = whole.shape == (*e.shape[:-1], 1)
+        return np.where(is_coarse(whole), ANYTHING, o) if by_rows else o
 
     return model
 

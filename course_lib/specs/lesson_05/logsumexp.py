@@ -267,7 +267,8 @@ _MISTAKES = Mistake.table(
     (CLIPPED, SAYS[CLIPPED], *_long(*CLIPPED_SLIPS)),
     (NOT_THE_MAXIMUM,
      "Another number than the largest score so far is subtracted before exp: a mean, the "
-     "smallest score, or a maximum that never changes. exp overflows above 88.",
+     "smallest score, a maximum that never changes, or the log-sum-exp so far. exp overflows "
+     "above 88: subtract the larger of the two.",
      *_long(*NOT_THE_MAXIMUM_SLIPS, "mean_of_maxima")),
     cut_off(_logsumexp),
     ("masked means a large negative score",

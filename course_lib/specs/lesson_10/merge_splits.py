@@ -150,6 +150,23 @@ def _times_anything(o: Any, lse: Any) -> Any:
     return merged + (0 * as_float64(o)).sum(0), whole
 
 
+def _total(lse: Any) -> np.ndarray:
+    """Return the sum of the weights against the largest, 1 where all parts are empty."""
+    lse = as_float64(lse)
+    total = np.exp(lse - finite_max(lse.max(0))).sum(0)
+    return np.where(total == 0, 1, total)
+
+
+def _mean_seen(lse: np.ndarray) -> np.ndarray:
+    full = np.isfinite(lse)
+    return np.where(full, lse, 0).sum(0) / np.maximum(full.sum(0), 1)
+
+
+def _weighed_by_itself(lse: np.ndarray) -> np.ndarray:
+    weights = np.exp(lse - finite_max(lse.max(0))) / _total(lse)
+    return (weights * np.where(np.isfinite(lse), lse, 0)).sum(0)
+
+
 _OF_WEIGHTS = Mistake.table(
     ("an empty part is loaded, and weighs 0",
      "a weight of 0 does not take a number away that is infinite or NaN: 0 times it is NaN. Where "
@@ -181,6 +198,15 @@ _OF_WEIGHTS = Mistake.table(
     ("every part is the first one",
      "the address of a part begins with its number: i * rows + row.",
      lambda o, lse: _truth(*(np.broadcast_to(as_float64(x)[:1], x.shape) for x in (o, lse)))),
+    ("divided by the total twice",
+     "once the weights are divided by their sum they add up to 1: the sum of the weighted parts is "
+     "o already.",
+     lambda o, lse: (_truth(o, lse)[0] / _total(lse)[..., None], _truth(o, lse)[1])),
+    ("lse is an average of the parts' lse",
+     "lse is a logarithm: not lse, but the exp(lse_i) add up. lse = m + ln(sum of exp(lse_i - m)).",
+     lambda o, lse: (_truth(o, lse)[0], as_float64(lse).mean(0)),
+     lambda o, lse: (_truth(o, lse)[0], _mean_seen(as_float64(lse))),
+     lambda o, lse: (_truth(o, lse)[0], _weighed_by_itself(as_float64(lse)))),
     ("divided by the number of splits",
      f"{_WEIGHTS}. The exp(lse_i - m) are not splits in number: divide by their sum.",
      _by_weights(lambda lse: np.exp(lse - finite_max(lse.max(0))) / len(lse))),
