@@ -57,7 +57,7 @@ def overflows(result: Any, answer: Any) -> bool:
     whole = right % 1 == 0
     got_off, right = got_off[whole], right[whole]
     signed = (right + 2.0**31) % 2.0**32 - 2.0**31
-    held = (got_off == signed) | (got_off == right % 2.0**32)
+    held = (got_off == signed) | (got_off == right % 2.0**32) | (got_off < 0)
     return bool(held.any() and ((got_off - right) % 2.0**32 == 0).all())  # sums of such as well
 
 

@@ -189,6 +189,14 @@ def _traffic_first(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
     return "overhead" if overhead > moving else "traffic"
 
 
+def _overhead_aside(flops: float, n_bytes: float, launches: int, on: GPU) -> str:
+    """Return what a chain says that forgets the third once overhead is not the largest."""
+    overhead, moving, computing = _seconds(flops, n_bytes, launches, on)
+    if overhead > moving and overhead > computing:
+        return "overhead"
+    return "traffic" if moving > overhead else "arithmetic"
+
+
 def _with_overhead(added: Sequence[int], *call: Any) -> list[float]:
     """Return the times, where that of the launches is part of others as well."""
     seconds = _seconds(*call)
@@ -263,7 +271,7 @@ _REGIME_MISTAKES = table(
      _at_a_ridge_of(_H100.ridge), _at_a_ridge_of(295.0)),
     ("not all three are compared",
      "the largest of three is larger than both others: compare each with both.",
-     _two_of_three, _traffic_first, _above_the_least),
+     _two_of_three, _traffic_first, _above_the_least, _overhead_aside),
     ("two times are added up",
      "each time is taken as if the other two cost nothing: compare it with each, not with a sum of "
      "two.",

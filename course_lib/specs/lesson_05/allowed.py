@@ -210,10 +210,7 @@ _MISTAKES = Mistake.table(
     ("scores are compared in half precision",
      "near the limit float16 has no number for every score: which of two is larger may be lost. "
      "Compare the scores as they were loaded.",
-     partial(_other, allows=lambda x, limit: _half(x) <= limit),
-     partial(_other, allows=lambda x, limit: x <= _half(limit)),
-     partial(_other, allows=lambda x, limit: _half(x) <= _half(limit)),
-     partial(_other, allows=lambda x, limit: _half(x - limit) <= 0)),
+     partial(_other, allows=lambda x, limit: _half(x) <= limit)),
     ("the limit itself is hidden", "A score that equals the limit is allowed: <=, not <.",
      partial(_other, allows=np.less)),
     ("a hidden score is 0",
