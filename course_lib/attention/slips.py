@@ -338,6 +338,7 @@ SLIPS: dict[str, Slip] = {
     "lse_adds_l": Slip(lse=lambda m, l_sum: m + l_sum),
     "lse_is_l": Slip(lse=lambda m, l_sum: l_sum),
     "lse_is_ln_l": Slip(lse=lambda m, l_sum: np.log(l_sum)),
+    "lse_subtracts_ln_l": Slip(lse=lambda m, l_sum: m - np.log(l_sum)),
     "lse_is_a_product": Slip(lse=lambda m, l_sum: m * np.log(l_sum)),
     "lse_is_m": Slip(lse=lambda m, l_sum: m),
     "lse_in_base_2": Slip(lse=lambda m, l_sum: _natural(m, l_sum) / LN_2),

@@ -533,6 +533,12 @@ _LSE = (
     known("lse is m + l", "lse is m + ln(l), not m + l.", "lse_adds_l"),
     known("lse is only l", "lse is m + ln(l).", "lse_is_l"),
     known("lse is ln(l)", "lse lacks the maximum m.", "lse_is_ln_l"),
+    known(
+        "ln(l) has the wrong sign",
+        "lse is m + ln(l): it is subtracted here, or l is already 1 / l when its logarithm is "
+        "taken.",
+        "lse_subtracts_ln_l",
+    ),
     known("lse is m * ln(l)", "lse is m + ln(l): the two are added.", "lse_is_a_product"),
     known("lse is ln(m + l)", "lse is m + ln(l): the logarithm is of l alone.", "lse_of_m_and_l"),
     known("lse is 0", "lse is m + ln(l): 0 is stored everywhere.", "lse_is_0"),
