@@ -129,6 +129,7 @@ class Slip:
     top: Callable[[Array], Array] = _largest  # the rows' maxima in a tile
     joined: Callable[[Array, Array], Array] = np.maximum  # m and the tile's
     first_max: bool = False  # m is that of the first tile in which a row sees a key
+    own_alpha: bool = False  # alpha is measured against the tile's own maximum, p against m
     own_max: bool = False  # p is measured against the tile's own maximum
     one_max: bool = False  # for all rows of a tile
     empty_rows: bool = False  # rows past the end, whose scores are 0, are in a tile's one maximum
@@ -143,7 +144,8 @@ class Slip:
     rescale_new: str = ""  # "later" tiles, or "all", are multiplied by alpha when they are new
     rescaled: str = "lo"  # what of them: their sum, their part of O, or both
     tile_softmax: bool = False  # each tile's weights are divided by the tile's own sum
-    divide: str = "once"  # "never", "each" tile, "each and at the end", or "by lse": exp(s - lse)
+    # "never", "each" tile, what is "new alone", ...
+    divide: str = "once"  # "each and at the end", or "by lse": exp(s - lse)
     backwards: bool = False  # from the last tile to the first
     half_scores: bool = False  # scores are rounded to half precision
     half_weights: bool = False  # weights that half precision loses are lost before they meet V
@@ -232,6 +234,7 @@ SLIPS: dict[str, Slip] = {
     "forget_both": Slip(rescale_o=np.zeros_like, rescale_l=np.zeros_like),
     "own_max": Slip(own_max=True),
     "own_max_no_rescale": Slip(own_max=True, rescale_l=_power(0), rescale_o=_power(0)),
+    "own_alpha": Slip(own_alpha=True),
     "one_max": Slip(one_max=True),
     "one_max_of_empty_rows": Slip(one_max=True, empty_rows=True),
     "latest_max": Slip(latest_max=True),
@@ -270,6 +273,7 @@ SLIPS: dict[str, Slip] = {
     "stale_l_under_o": Slip(stale="o"),
     "divide_each": Slip(divide="each"),
     "divide_each_and_last": Slip(divide="each and at the end"),
+    "divide_new_alone": Slip(divide="new alone"),
     "divide_each_no_rescale_o": Slip(divide="each", rescale_o=_power(0)),
     "no_divide": Slip(divide="never"),
     "tile_softmax": Slip(tile_softmax=True),
@@ -396,7 +400,8 @@ def states(
         if slip.one_max:
             top = np.full_like(top, top.max())
         m_new = _new_maximum(slip, m, top)
-        alpha = np.exp(m - _finite(m_new, guarded)) if slip.use_max else np.ones_like(m)
+        base = top if slip.own_alpha else m_new
+        alpha = np.exp(m - _finite(base, guarded)) if slip.use_max else np.ones_like(m)
         shrink = alpha
         if guarded:  # where there is nothing to scale yet
             shrink = np.where(np.isneginf(m) & (l_sum == 0), np.ones_like(m), alpha)
@@ -418,7 +423,9 @@ def states(
         if slip.half_weights:
             weights = np.where(weights < 2.0**-14, _in_half(weights), weights)
         l_new = l_sum * slip.rescale_l(shrink) + total
-        o_new = o * slip.rescale_o(shrink) + weights @ v[first:stop]
+        added = weights @ v[first:stop]
+        added = added / np.where(l_new == 0, 1, l_new) if slip.divide == "new alone" else added
+        o_new = o * slip.rescale_o(shrink) + added
         if slip.divide.startswith("each"):
             careless = careless and bool(l_new.all())
             o_new = o_new / (np.where(l_new == 0, 1, l_new) if guarded else l_new)
@@ -519,7 +526,7 @@ def streamed(
         l_sum = l_before
     if slip.divide == "by lse":
         o = np.exp(s - lse) @ v  # lse may be infinite
-    elif slip.divide not in ("never", "each"):
+    elif slip.divide not in ("never", "each", "new alone"):
         o = o / l_sum
     o = o if slip.half_weights else np.where(faint, ANYTHING, o)
     return Streamed(o, lse[:, 0], careless, whole and not slip.stale)

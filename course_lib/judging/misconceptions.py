@@ -120,6 +120,12 @@ _KNOWN = (
         "own_max",
     ),
     known(
+        "alpha is measured against the tile's own maximum",
+        "alpha = exp(m - m_new) brings what is old to m_new, the larger of m and the tile's "
+        "maximum: against the tile's alone it grows where scores fall.",
+        "own_alpha",
+    ),
+    known(
         "one maximum for the whole tile",
         "each row has a maximum of its own: with one for all rows of a tile, the rows far below "
         "it vanish. Take the maximum along axis 1.",
@@ -189,6 +195,7 @@ _KNOWN = (
         "the output is divided by the running sum inside the loop, and then again or not undone.",
         "divide_each",
         "divide_each_and_last",
+        "divide_new_alone",
     ),
     known(
         PAST_LOST,

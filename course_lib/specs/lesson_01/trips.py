@@ -137,7 +137,7 @@ _TRIP_MISTAKES = Mistake.table(
      _changed(s_mib=lambda right: right["write_s"] / 1024)),
     ("MB instead of MiB", "s_mib is in MiB: divide by 2**20, not by 10**6.",
      _changed(s_mib=lambda right: right["write_s"] / 1e6)),
-    ("whole GB or MiB alone",
+    ("a fraction is cut off",
      "s_mib and total_gb have a fraction: divide with /, as // drops it.",
      _changed(s_mib=lambda right: right["write_s"] // 2**20,
               total_gb=lambda right: right["total"] // 10**9),

@@ -64,7 +64,8 @@ def walk(
         for _, m, alpha, l_sum, o, *_ in states(made, s, v, tiles, guarded=guarded)
     ]
     _, _, l_sum, o = steps[-1]
-    return steps, o if made.divide in ("never", "each") else o / np.float64(l_sum)
+    whole = made.divide in ("never", "each", "new alone")
+    return steps, o if whole else o / np.float64(l_sum)
 
 
 INFINITE_AT_FIRST = "exp(+inf) in the first pile"
@@ -143,7 +144,7 @@ STREAM_MISTAKES = table(
     ("divided after every pile",
      "O is divided by l_sum inside the loop: it is an average then, and l_sum still a sum. Divide "
      "once, after the loop.",
-     "divide_each"),
+     "divide_each", "divide_new_alone"),
     ("divided after every pile and again at the end",
      "O is divided by l_sum inside the loop and once more after it. Divide once, after the loop.",
      "divide_each_and_last"),
