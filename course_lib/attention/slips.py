@@ -497,9 +497,9 @@ def streamed(
 ) -> Streamed:
     """Return o (n_q, d_v) and lse (n_q,) after tiles of ``tile`` keys, the last one filled up.
 
-    The loop moves on by ``step`` keys, by default a tile. The rest as in `states`. o is ``ANYTHING``
-    where the weights add up to so little that their type rounds them coarsely. (In half precision
-    they are 0 then.)
+    The loop moves on by ``step`` keys, by default a tile. The rest as in `states`. o is
+    ``ANYTHING`` where the weights add up to so little that their type rounds them coarsely. (In
+    half precision they are 0 then.)
     """
     n_k, score = s.shape[1], slip.fill if np.isfinite(slip.fill) else 0.0
     s = _longer(s, n_k + tile, np.where(np.arange(tile) < slip.past_end, score, -np.inf))

@@ -155,13 +155,13 @@ def resembles(result: Any, wrong: Any, expected: Any) -> bool:
     if wrong.words != expected.words:
         return bool(near.all())
     here, there = np.isfinite(result.numbers), np.isfinite(wrong.numbers)
-    if not near[here & there].all() or here.any() != there.any():
+    told = ~is_anything(wrong.numbers)
+    if not near[here & there].all() or here[told].any() != there[told].any():
         return False
     wrong_is_right = _near(wrong, expected)
     infinite = np.isinf(result.numbers) | np.isinf(wrong.numbers)
     torn = (here != there) & (infinite | (_near(result, expected) != wrong_is_right))
-    told = ~(wrong.lone | is_anything(wrong.numbers))
-    return bool(not torn[told].any() and (near & ~wrong_is_right).any())
+    return bool(not torn[told & ~wrong.lone].any() and (near & ~wrong_is_right).any())
 
 
 def noise_of(result: Any) -> float:

@@ -25,8 +25,7 @@ _WRONG_PREDICTIONS = wrong_answers(
      "Line 4 reads one N x N matrix and writes one. Count both for each of the other lines, too.",
      (9, 4)),
     ("how many more, not how many times",
-     "`8 more` is a difference, in old sizes: what is nine times as large is 8 sizes larger. Return "
-     "how many times.",
+     "what is nine times as large is 8 old sizes larger: return how many times.",
      (8, 3)),
     ("the two values are exchanged", "Return `how many times` first.", (3, 9)),
 )  # fmt: skip

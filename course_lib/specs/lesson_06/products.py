@@ -311,9 +311,7 @@ def _doubled(a: Any, b: Any, *, block_k: int, **_: int) -> Any:
     return total
 
 
-def _in_half_each_step(
-    a: Any, b: Any, *, block_k: int, before: bool = False, **_: int
-) -> Any:
+def _in_half_each_step(a: Any, b: Any, *, block_k: int, before: bool = False, **_: int) -> Any:
     """Return a product whose accumulator is rounded to the type of the inputs, if that is half.
 
     It adds up in float32, as a kernel does: what lies half-way is rounded to the same side.

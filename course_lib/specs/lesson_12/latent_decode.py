@@ -248,8 +248,8 @@ _MISTAKES = Mistake.table(
      _answer(absorbed=lambda q, w: np.einsum("bhd,hdr->bhr", q, _reshaped(w))),
      _answer(projected=lambda o, w: np.einsum("bhr,hvr->bhv", o, _reshaped(w)))),
     ("w_uk brings the average back",
-     "v_j = W^UV c_j: w_uk made the query as long as a latent row, and w_uv takes what was averaged "
-     "to d_v numbers, also where both have one shape.",
+     "v_j = W^UV c_j: w_uk made the query as long as a latent row, and w_uv takes what was "
+     "averaged to d_v numbers, also where both have one shape.",
      _with_one_matrix),
     ("w_uk is transposed where it is square",
      "a query of d_nope numbers becomes one of rank: q @ w_uk[h], as w_uk[h] is (d_nope, rank).",
