@@ -22,6 +22,7 @@ from course_lib.judging.misconceptions import (
     NOT_THE_MAXIMUM,
     SAYS,
     SMALL_RISE,
+    ZERO_AT_LEAST,
     attention_mistakes,
 )
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
@@ -157,6 +158,17 @@ def _total(lse: Any) -> np.ndarray:
     return np.where(total == 0, 1, total)
 
 
+def _at_least_0(o: Any, lse: Any) -> Any:
+    """Return what comes of a maximum that is never below 0; where nothing weighs, of no keys."""
+    o, lse = as_float64(o), as_float64(lse)
+    m = np.maximum(lse.max(0), 0).astype(np.float32)
+    weights = np.exp((lse - m).astype(np.float32))
+    total = weights.sum(0)
+    safe = np.where(total == 0, 1, total)
+    with np.errstate(divide="ignore"):
+        return _weighed(o, weights) / safe[..., None], m + np.log(total)
+
+
 def _mean_seen(lse: np.ndarray) -> np.ndarray:
     full = np.isfinite(lse)
     return np.where(full, lse, 0).sum(0) / np.maximum(full.sum(0), 1)
@@ -215,7 +227,14 @@ _OF_WEIGHTS = Mistake.table(
     ("no maximum is subtracted", SAYS["no maximum is subtracted"], _without_maximum),
     ("a part whose lse is 0 counts as empty",
      "lse is a logarithm, and 0 is that of 1: a part like any other. An empty one has -inf.",
-     lambda o, lse: _truth(o, np.where(as_float64(lse) == 0, EMPTY, as_float64(lse)))),
+     lambda o, lse: _truth(o, np.where(as_float64(lse) == 0, EMPTY, as_float64(lse))),
+     lambda o, lse: (
+         _truth(np.where((as_float64(lse) == 0)[..., None], 0, as_float64(o)), lse)[0],
+         _truth(o, lse)[1])),
+    (ZERO_AT_LEAST,
+     "m never falls below 0: does it start there? Where every lse is far below 0 all weights "
+     "vanish. Start at -inf.",
+     _at_least_0),
 )  # fmt: skip
 
 # A merge is a softmax over the splits: the mistakes that one can make in it are those of lesson 03.
