@@ -246,7 +246,7 @@ def confirmed(
     if best and unsure:
         unsure = _told_apart(exercise, unsure, iter(earlier), tried, run)
         mistake = unsure.named(tried[first:])
-        return mistake and Named(mistake, certain=False)
+        return Named(mistake, certain=False) if mistake else None
     return best
 
 

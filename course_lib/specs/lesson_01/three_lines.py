@@ -120,6 +120,10 @@ def _along(axis: int) -> dict[str, Any]:
 _OF_A_ROW = _along(-1)
 
 
+def _maximum_times(unit: float, s: np.ndarray) -> Any:
+    return _OF_A_ROW["top"](s) * s.dtype.type(unit)
+
+
 def _three_lines(
     scale: Callable[[Any, Any], float] = lambda q, k: q.shape[-1] ** -0.5,
     *,
@@ -239,8 +243,7 @@ _OTHER_MAXIMA = table(
      "the scores are given another base (a factor log2(e)) and the maximum that is subtracted from "
      "them is not, or the other way round: exp of the difference overflows, or vanishes. Give both "
      "the factor, or neither.",
-     *(_three_lines(top=lambda s, unit=unit: _OF_A_ROW["top"](s) * s.dtype.type(unit))
-       for unit in (LN_2, 1 / LN_2))),
+     *(_three_lines(top=partial(_maximum_times, unit)) for unit in (LN_2, 1 / LN_2))),
     ("no maximum is subtracted",
      "Without it exp overflows to infinity, or every exp of a row is 0: subtract the row's maximum "
      "before exp.",

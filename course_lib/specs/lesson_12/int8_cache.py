@@ -310,6 +310,10 @@ _OF_ATTENTION = (
 )  # fmt: skip
 
 
+def _with_one_scale(one: Callable[[Array], Any], q: Array, k: Rows, v: Rows) -> Array:
+    return _attend(q, (k[0], np.full_like(k[1], one(k[1]))), v)
+
+
 def _largest_of_both(q: Any, k: Any, v: Any) -> Any:
     """Return the answer of somebody whose error is the largest of the rows of K and of V."""
     right = _answer()(q, k, v)
@@ -376,8 +380,7 @@ _MISTAKES = Mistake.table(
     ("one scale of all keys multiplies the scores",
      "every row of K has a scale of its own: it multiplies that key's scores. A mean or a largest "
      "one does not.",
-     *(_answer(attend=lambda q, k, v, one=one: _attend(q, (k[0], np.full_like(k[1], one(k[1]))), v))
-       for one in (np.mean, np.max))),
+     *(_answer(attend=partial(_with_one_scale, one)) for one in (np.mean, np.max))),
     ("V's scales are forgotten", "a value is numbers * scale: multiply each weight by its scale.",
      _answer(attend=lambda q, k, v: _attend(q, k, _one(v)))),
     ("all scales are forgotten", "a row is numbers * scale, of K and of V.",
