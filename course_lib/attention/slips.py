@@ -35,6 +35,11 @@ def _largest(part: Array) -> Array:
     return part.max(axis=1, keepdims=True, initial=-np.inf)
 
 
+def _times(factor: float) -> Callable[[Array], Array]:
+    """Return what takes the rows' maxima in another base than the scores."""
+    return lambda part: _largest(part) * factor
+
+
 def _zero_at_least(part: Array) -> Array:
     return np.maximum(_largest(part), 0)
 
@@ -72,6 +77,11 @@ def _half_way(m: Array, top: Array) -> Array:
 
 def _natural(m: Array, l_sum: Array) -> Array:
     return m + np.log(l_sum)
+
+
+def _natural_of(factor: float) -> Callable[[Array, Array], Array]:
+    """Return lse with the m that was not yet in another base."""
+    return lambda m, l_sum: m * factor + np.log(l_sum)
 
 
 def _more_in_log(more: float) -> Callable[[Array, Array], Array]:
@@ -119,6 +129,7 @@ class Slip:
     top: Callable[[Array], Array] = _largest  # the rows' maxima in a tile
     joined: Callable[[Array, Array], Array] = np.maximum  # m and the tile's
     first_max: bool = False  # m is that of the first tile in which a row sees a key
+    own_alpha: bool = False  # alpha is measured against the tile's own maximum, p against m
     own_max: bool = False  # p is measured against the tile's own maximum
     one_max: bool = False  # for all rows of a tile
     empty_rows: bool = False  # rows past the end, whose scores are 0, are in a tile's one maximum
@@ -133,7 +144,8 @@ class Slip:
     rescale_new: str = ""  # "later" tiles, or "all", are multiplied by alpha when they are new
     rescaled: str = "lo"  # what of them: their sum, their part of O, or both
     tile_softmax: bool = False  # each tile's weights are divided by the tile's own sum
-    divide: str = "once"  # "never", "each" tile, "each and at the end", or "by lse": exp(s - lse)
+    # "never", "each" tile, what is "new alone", ...
+    divide: str = "once"  # "each and at the end", or "by lse": exp(s - lse)
     backwards: bool = False  # from the last tile to the first
     half_scores: bool = False  # scores are rounded to half precision
     half_weights: bool = False  # weights that half precision loses are lost before they meet V
@@ -194,6 +206,8 @@ LEAST_WEIGHTS = (*(10.0**-n for n in (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20
 SMALL_RISES = (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
 FAR_BELOW = (10.0, 20.0, 30.0, 50.0, 80.0, 100.0)
 ADDED_IN_LOG = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+ANYTHING = np.array(0x7FF8_0A11_0000_0000, np.uint64).view(np.float64)  # what chance makes of o
+_COARSE = 2.0**13  # steps of its type: a sum of less is rounded in its first three digits
 _RIGHT = Slip()
 # O is divided as it grows, and m is the logarithm of the sum of all weights so far: no sum is kept
 _WHOLE = Slip(top=_log_of_sum, joined=np.logaddexp, divide="never", lse=lambda m, l_sum: m)
@@ -220,6 +234,7 @@ SLIPS: dict[str, Slip] = {
     "forget_both": Slip(rescale_o=np.zeros_like, rescale_l=np.zeros_like),
     "own_max": Slip(own_max=True),
     "own_max_no_rescale": Slip(own_max=True, rescale_l=_power(0), rescale_o=_power(0)),
+    "own_alpha": Slip(own_alpha=True),
     "one_max": Slip(one_max=True),
     "one_max_of_empty_rows": Slip(one_max=True, empty_rows=True),
     "latest_max": Slip(latest_max=True),
@@ -258,6 +273,7 @@ SLIPS: dict[str, Slip] = {
     "stale_l_under_o": Slip(stale="o"),
     "divide_each": Slip(divide="each"),
     "divide_each_and_last": Slip(divide="each and at the end"),
+    "divide_new_alone": Slip(divide="new alone"),
     "divide_each_no_rescale_o": Slip(divide="each", rescale_o=_power(0)),
     "no_divide": Slip(divide="never"),
     "tile_softmax": Slip(tile_softmax=True),
@@ -302,6 +318,18 @@ SLIPS: dict[str, Slip] = {
             ("l", Slip(rescale_l=_power(power))),
             ("o", Slip(rescale_o=_power(power))),
             ("p", Slip(p_power=power)),
+            ("m", Slip(top=_times(power))),  # 2 ** (s * log2(e) - m), with m natural
+            ("m_alone", Slip(top=_times(power), lse=_natural_of(1 / power))),
+            (
+                "s_alone",  # 2 ** (s - m * log2(e))
+                Slip(
+                    top=_times(1 / power),
+                    p_power=power,
+                    rescale_l=_power(power),
+                    rescale_o=_power(power),
+                    lse=_natural_of(power),
+                ),
+            ),
         )
     },
     "no_rescale_o_whole": replace(_WHOLE, rescale_o=_power(0)),
@@ -314,6 +342,7 @@ SLIPS: dict[str, Slip] = {
     "lse_adds_l": Slip(lse=lambda m, l_sum: m + l_sum),
     "lse_is_l": Slip(lse=lambda m, l_sum: l_sum),
     "lse_is_ln_l": Slip(lse=lambda m, l_sum: np.log(l_sum)),
+    "lse_subtracts_ln_l": Slip(lse=lambda m, l_sum: m - np.log(l_sum)),
     "lse_is_a_product": Slip(lse=lambda m, l_sum: m * np.log(l_sum)),
     "lse_is_m": Slip(lse=lambda m, l_sum: m),
     "lse_in_base_2": Slip(lse=lambda m, l_sum: _natural(m, l_sum) / LN_2),
@@ -371,7 +400,8 @@ def states(
         if slip.one_max:
             top = np.full_like(top, top.max())
         m_new = _new_maximum(slip, m, top)
-        alpha = np.exp(m - _finite(m_new, guarded)) if slip.use_max else np.ones_like(m)
+        base = top if slip.own_alpha else m_new
+        alpha = np.exp(m - _finite(base, guarded)) if slip.use_max else np.ones_like(m)
         shrink = alpha
         if guarded:  # where there is nothing to scale yet
             shrink = np.where(np.isneginf(m) & (l_sum == 0), np.ones_like(m), alpha)
@@ -393,7 +423,9 @@ def states(
         if slip.half_weights:
             weights = np.where(weights < 2.0**-14, _in_half(weights), weights)
         l_new = l_sum * slip.rescale_l(shrink) + total
-        o_new = o * slip.rescale_o(shrink) + weights @ v[first:stop]
+        added = weights @ v[first:stop]
+        added = added / np.where(l_new == 0, 1, l_new) if slip.divide == "new alone" else added
+        o_new = o * slip.rescale_o(shrink) + added
         if slip.divide.startswith("each"):
             careless = careless and bool(l_new.all())
             o_new = o_new / (np.where(l_new == 0, 1, l_new) if guarded else l_new)
@@ -465,8 +497,8 @@ def streamed(
 ) -> Streamed:
     """Return o (n_q, d_v) and lse (n_q,) after tiles of ``tile`` keys, the last one filled up.
 
-    The loop moves on by ``step`` keys, by default a tile. The rest as in `states`. o is NaN where
-    the weights add up to so little that their type rounds them coarsely: it may be anything. (In
+    The loop moves on by ``step`` keys, by default a tile. The rest as in `states`. o is
+    ``ANYTHING`` where the weights add up to so little that their type rounds them coarsely. (In
     half precision they are 0 then.)
     """
     n_k, score = s.shape[1], slip.fill if np.isfinite(slip.fill) else 0.0
@@ -486,7 +518,7 @@ def streamed(
             m_before, l_before = np.where(met, m, m_before), np.where(met, l_sum, l_before)
         m, l_sum, o, careless, whole = last.m, last.l_sum, last.o, last.careless, last.whole
     careless = careless and (slip.l_guarded is not None or bool(l_sum.all()))
-    faint = (l_sum > 0) & (l_sum < np.finfo(l_sum.dtype).tiny)
+    faint = is_coarse(l_sum)
     if guarded if slip.l_guarded is None else slip.l_guarded:
         l_sum = np.where(l_sum == 0, 1, l_sum)
     lse = slip.lse(m_before if slip.stale == "m" else m, l_before if slip.stale == "l" else l_sum)
@@ -494,10 +526,21 @@ def streamed(
         l_sum = l_before
     if slip.divide == "by lse":
         o = np.exp(s - lse) @ v  # lse may be infinite
-    elif slip.divide not in ("never", "each"):
+    elif slip.divide not in ("never", "each", "new alone"):
         o = o / l_sum
-    o = o if slip.half_weights else np.where(faint, np.nan, o)
+    o = o if slip.half_weights else np.where(faint, ANYTHING, o)
     return Streamed(o, lse[:, 0], careless, whole and not slip.stale)
+
+
+def is_anything(numbers: Array) -> Array:
+    """Return which numbers (float64) are ``ANYTHING``: a NaN of its own, told by its bits."""
+    return np.asarray(np.ascontiguousarray(numbers).view(np.uint64) == ANYTHING.view(np.uint64))
+
+
+def is_coarse(l_sum: Array) -> Array:
+    """Return which sums of weights are so small that their type rounds their first digits."""
+    least = _COARSE * np.finfo(l_sum.dtype).smallest_subnormal
+    return np.asarray((l_sum > 0) & (l_sum < least))
 
 
 def stream(*inputs: Any, **how: Any) -> tuple[Array, Array]:

@@ -27,8 +27,9 @@ INT32 = Mistake(
 ADDED = Mistake(
     "something is added to the sum",
     "each row is right but for a factor of its own below 1, as it is where a number is added to "
-    "the sum of its weights (or a weight, as that of a key past the end): divide by the sum "
-    "itself. Where that may be 0, choose another divisor by `where`.",
+    "the sum of its weights (or a weight, as that of a key past the end), or where it is divided "
+    "by the sum twice: divide by the sum itself, once. Where that may be 0, choose another divisor "
+    "by `where`.",
 )
 UNSET = Mistake(
     "a sum is added to memory that holds anything",
@@ -56,7 +57,7 @@ def overflows(result: Any, answer: Any) -> bool:
     whole = right % 1 == 0
     got_off, right = got_off[whole], right[whole]
     signed = (right + 2.0**31) % 2.0**32 - 2.0**31
-    held = (got_off == signed) | (got_off == right % 2.0**32)
+    held = (got_off == signed) | (got_off == right % 2.0**32) | (got_off < 0)
     return bool(held.any() and ((got_off - right) % 2.0**32 == 0).all())  # sums of such as well
 
 

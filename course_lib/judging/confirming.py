@@ -204,6 +204,7 @@ def confirmed(
     """
     begun, most = len(tried), _MOSTLY
     best: Named | None = None
+    unsure: Explanation | None = None  # the best, while nothing but NaN was seen
     alike = list[Explanation]()  # that explain as much, so far: many do of answers that are NaN
     earlier = list[Explanation]()
     for one in likely:
@@ -233,13 +234,19 @@ def confirmed(
             one = _told_apart(exercise, next(as_much, one), chain(earlier, likely), tried, run)
             named = one.named([tried[first], *where])
             return Named(named or mistake, certain=True)  # the one that is named first
-        parts = [one.share(seen) >= _A_PART for seen in [tried[first], *where]]
+        share_of = one.share if told else one.explains  # of NaN no part tells anything
+        parts = [share_of(seen) >= _A_PART for seen in [tried[first], *where]]
         share = sum(parts) / len(parts) if len(where) >= one.least else 0.0
         if share > most:
             best, most = Named(mistake, certain=False), share
+            unsure = None if told else one
         if enough or share == most:
             alike.append(one)
         earlier.append(one)
+    if best and unsure:
+        unsure = _told_apart(exercise, unsure, iter(earlier), tried, run)
+        mistake = unsure.named(tried[first:])
+        return Named(mistake, certain=False) if mistake else None
     return best
 
 

@@ -83,7 +83,11 @@ def _compare_number(got: Any, expected: float, name: str, relative: float) -> Fi
     if any(value == round(expected, digits) for digits in range(7)):
         return Finding("the answer", not_it(name, f"{value:.6g}", "do not round it."))
     digits = digits_apart(value, expected)
-    says = "that is close. Is it rounded on the way?" if digits > 6 else "that is not it."
+    says = (
+        "that is close. Is it rounded on the way, or is a small part missing?"
+        if digits > 6
+        else "that is not it."
+    )
     shown = 17 if value.is_integer() and abs(value) < 2**53 else digits  # whole numbers are whole
     return Finding("the answer", not_it(name, f"{value:.{shown}g}", says))
 

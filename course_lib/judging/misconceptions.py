@@ -101,6 +101,10 @@ _OF_THE_LOOP = Known.table(
     ("each tile uses its own maximum",
      "each tile's exponentials use that tile's own maximum instead of the running one.",
      "own_max"),
+    ("alpha is measured against the tile's own maximum",
+     "alpha = exp(m - m_new) brings what is old to m_new, the larger of m and the tile's "
+     "maximum: against the tile's alone it grows where scores fall.",
+     "own_alpha"),
     ("one maximum for the whole tile",
      "each row has a maximum of its own: with one for all rows of a tile, the rows far below "
      "it vanish. Take the maximum along axis 1.",
@@ -143,7 +147,7 @@ _OF_THE_LOOP = Known.table(
      "stale_l_under_o"),
     ("divided in every tile",
      "the output is divided by the running sum inside the loop, and then again or not undone.",
-     "divide_each", "divide_each_and_last"),
+     "divide_each", "divide_each_and_last", "divide_new_alone"),
     (PAST_LOST,
      "l or acc (or both) hold the last tile only. Either they are set anew in each tile, not "
      "added to, or m stays at -inf, so that alpha is 0.",
@@ -372,6 +376,10 @@ _LSE = Known.table(
     ("lse is m + l", "lse is m + ln(l), not m + l.", "lse_adds_l"),
     ("lse is only l", "lse is m + ln(l).", "lse_is_l"),
     ("lse is ln(l)", "lse lacks the maximum m.", "lse_is_ln_l"),
+    ("ln(l) has the wrong sign",
+     "lse is m + ln(l): it is subtracted here, or l is already 1 / l when its logarithm is "
+     "taken.",
+     "lse_subtracts_ln_l"),
     ("lse is m * ln(l)", "lse is m + ln(l): the two are added.", "lse_is_a_product"),
     ("lse is ln(m + l)", "lse is m + ln(l): the logarithm is of l alone.", "lse_of_m_and_l"),
     ("lse is 0", "lse is m + ln(l): 0 is stored everywhere.", "lse_is_0"),

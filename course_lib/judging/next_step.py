@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from course_lib.judging.finding import Finding
-from course_lib.judging.picture import INFINITE, ErrorMap, TrafficBars, plural, span
+from course_lib.judging.picture import INFINITE, NAN, ErrorMap, TrafficBars, plural, span
 from course_lib.judging.spec import STORED, Exercise, Mistake
 
 
@@ -99,12 +99,31 @@ def _about_values(picture: ErrorMap) -> str:
             f"compare a wrong {kind} with a right one: an offset that depends on its number, a "
             "length, or how large its numbers are, what is different there?"
         )
-    if picture.plane.max() >= INFINITE:
+    first = _first_place(picture)
+    if first == NAN:
         return (
-            f"print the steps towards {place}: the first that is not finite was inf - inf, "
-            "0 * inf, 0 / 0, an exp of something large, or memory that nothing stored."
+            f"print the steps towards {place}, and look for the first that is NaN. Most often that "
+            "is inf - inf, 0 * inf, 0 / 0 (also of an exp, a product or a sum that is too large or "
+            "too small for its type), or memory that nothing stored."
+        )
+    if first == INFINITE:
+        return (
+            f"print the steps towards {place}, and look for the first that is infinite: an exp, a "
+            "product or a sum that is too large for its type, a division by 0, or an infinity that "
+            "was put there, by a mask say."
         )
     return f"work out {_first_row(picture)} by hand, and compare after every line."
+
+
+def _first_place(picture: ErrorMap) -> int:
+    """Return how the tile or the row is wrong that `_place` names."""
+    at = int(picture.wrong_rows.argmax())
+    rows = slice(at, at + 1)
+    if picture.wrong_tiles:
+        first, last = picture.tiles[picture.wrong_tiles[0]]
+        rows = slice(first, last + 1)
+    plane = picture.plane
+    return int((plane[:, rows] if picture.is_strip else plane[rows]).max())
 
 
 def _place(picture: ErrorMap | TrafficBars | None) -> str:

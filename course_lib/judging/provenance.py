@@ -40,6 +40,7 @@ from course_lib.sandbox.limit import Deadline, left_of
 
 BY_THE_KERNEL = "is computed by the kernel"
 
+_ONE_WROTE = "the kernel wrote (by PyTorch, of a part of it): let the kernel itself"
 MOST_NUMBERS = 1024  # in a case, of 16 bits: offsets and lengths; more could hide an answer
 MOST_SCALARS = 64  # of a launch
 MOST_SOURCES = 16  # in a case
@@ -57,6 +58,7 @@ class Provenance:
         self._longest = max((x.numel() for x in inputs), default=0)
         self._fine: set[Any] = set()  # tensors that have been looked at
         self._numbers = 0
+        self._launches = 0
         self._forged: Finding | None = None
         self._scalars: set[str] = set()
         self._sources: set[str] = set()
@@ -67,6 +69,7 @@ class Provenance:
         The first such finding is remembered for `finding`. Raises TooLate after the deadline.
         """
         says = ""
+        self._launches += 1
         if name := self.stranger(launch["args"]):
             says = self._why_not(name, dict(leaves(launch["args"]))[name])
         elif many := self.too_many(launch):
@@ -90,10 +93,8 @@ class Provenance:
                 "what is right."
             )
         elif self._is_put_together(result):
-            says = (
-                "the result is put together, outside a kernel, of what several launches wrote: let "
-                "one launch store all of it."
-            )
+            of = "several launches wrote: let one launch" if self._launches > 1 else _ONE_WROTE
+            says = f"the result is put together, outside a kernel, of what {of} store all of it."
         return Finding(BY_THE_KERNEL, says)
 
     def _is_put_together(self, result: Any) -> bool:

@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from course_lib.attention.slips import is_anything
+
 _HALF_DIGITS = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 IN_DOUBLE = 1e-10  # relative: of float64 whose scores are exact
 SINGLE, DOUBLE = 2.0**-24, 2.0**-53  # what one rounding costs
@@ -142,7 +144,8 @@ def resembles(result: Any, wrong: Any, expected: Any) -> bool:
     ``result`` must be explained: equal to ``wrong`` there, and not to ``expected``. Where only
     one of the two is NaN (a mistake guarded against it, say) neither may be right: a mistake
     that ruins everything does not explain one bad row among good ones. A number that is infinite
-    in one of them is so in both. A lone number that is NaN in ``wrong`` may be anything. An answer
+    in one of them is so in both. A lone number that is NaN in ``wrong``, or ``ANYTHING``, may be
+    anything. An answer
     without a number says nothing of those that ``wrong`` has, nor the other way round.
     """
     result, wrong, expected = flat(result), flat(wrong), flat(expected)
@@ -152,12 +155,13 @@ def resembles(result: Any, wrong: Any, expected: Any) -> bool:
     if wrong.words != expected.words:
         return bool(near.all())
     here, there = np.isfinite(result.numbers), np.isfinite(wrong.numbers)
-    if not near[here & there].all() or here.any() != there.any():
+    told = ~is_anything(wrong.numbers)
+    if not near[here & there].all() or here[told].any() != there[told].any():
         return False
     wrong_is_right = _near(wrong, expected)
     infinite = np.isinf(result.numbers) | np.isinf(wrong.numbers)
     torn = (here != there) & (infinite | (_near(result, expected) != wrong_is_right))
-    return bool(not torn[~wrong.lone].any() and (near & ~wrong_is_right).any())
+    return bool(not torn[told & ~wrong.lone].any() and (near & ~wrong_is_right).any())
 
 
 def noise_of(result: Any) -> float:

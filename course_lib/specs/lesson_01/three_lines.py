@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.attention.slips import ANYTHING, LN_2, is_coarse
 from course_lib.judging import cases, faults, magnitudes, sizes
 from course_lib.judging.attention_judge import attention_truth, output_only
 from course_lib.judging.finding import Finding
@@ -119,6 +120,10 @@ def _along(axis: int) -> dict[str, Any]:
 _OF_A_ROW = _along(-1)
 
 
+def _maximum_times(unit: float, s: np.ndarray) -> Any:
+    return _OF_A_ROW["top"](s) * s.dtype.type(unit)
+
+
 def _three_lines(
     scale: Callable[[Any, Any], float] = lambda q, k: q.shape[-1] ** -0.5,
     *,
@@ -138,7 +143,10 @@ def _three_lines(
         q, k, v = as_float64(q), as_float64(k), as_float64(v)
         s = ((k @ q.mT if exchanged else q @ k.mT) * scale(q, k)).astype(dtype)
         e, summed = (exp(s - top(s)) for exp in exps)
-        return mix(e / total(summed), q, k, v)
+        whole = np.asarray(total(summed))
+        o = mix(e / whole, q, k, v)
+        by_rows = whole.shape == (*e.shape[:-1], 1)
+        return np.where(is_coarse(whole), ANYTHING, o) if by_rows else o
 
     return model
 
@@ -231,6 +239,11 @@ _ROW_MISTAKES = (
 )  # fmt: skip
 _OTHER_MAXIMA = table(
     (UNSCALED_MAXIMUM, SAYS[UNSCALED_MAXIMUM], _maximum_of_unscaled),
+    (BASES,
+     "the scores are given another base (a factor log2(e)) and the maximum that is subtracted from "
+     "them is not, or the other way round: exp of the difference overflows, or vanishes. Give both "
+     "the factor, or neither.",
+     *(_three_lines(top=partial(_maximum_times, unit)) for unit in (LN_2, 1 / LN_2))),
     ("no maximum is subtracted",
      "Without it exp overflows to infinity, or every exp of a row is 0: subtract the row's maximum "
      "before exp.",

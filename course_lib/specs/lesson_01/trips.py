@@ -24,6 +24,9 @@ _WRONG_PREDICTIONS = wrong_answers(
     ("the softmax is taken for the dearest line",
      "Line 4 reads one N x N matrix and writes one. Count both for each of the other lines, too.",
      (9, 4)),
+    ("how many more, not how many times",
+     "what is nine times as large is 8 old sizes larger: return how many times.",
+     (8, 3)),
     ("the two values are exchanged", "Return `how many times` first.", (3, 9)),
 )  # fmt: skip
 
@@ -133,6 +136,16 @@ _TRIP_MISTAKES = Mistake.table(
      _changed(s_mib=lambda right: right["write_s"] / 1024)),
     ("MB instead of MiB", "s_mib is in MiB: divide by 2**20, not by 10**6.",
      _changed(s_mib=lambda right: right["write_s"] / 1e6)),
+    ("a fraction is cut off",
+     "s_mib and total_gb have a fraction: divide with /, as // drops it.",
+     _changed(s_mib=lambda right: right["write_s"] // 2**20,
+              total_gb=lambda right: right["total"] // 10**9),
+     _changed(s_mib=lambda right: right["write_s"] // 2**20),
+     _changed(total_gb=lambda right: right["total"] // 10**9)),
+    ("K and V are read for each query",
+     "what is asked for is a trip of each matrix: K and V are read once, however many rows of Q "
+     "they meet.",
+     *_linear(lambda n, d, itemsize: (2 * n * d + 2 * n * n * d) * itemsize)),
     ("GiB instead of GB", "total_gb is in GB: divide by 10**9, not by 2**30.",
      _changed(total_gb=lambda right: right["total"] / 2**30)),
     ("MiB and GB the wrong way round", "GB is a power of ten, MiB a power of two.",

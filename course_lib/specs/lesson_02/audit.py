@@ -85,6 +85,10 @@ _AUDIT_MISTAKES = Mistake.table(
      "4 N^2 d FLOPs over 4 N d b bytes: what cancels is d. It is N that stays. Or are the FLOPs "
      "of one head divided by the bytes of 32?",
      _with(flop_per_byte=(128, _HOLDS))),
+    ("one of the two products",
+     "Q K^T alone is 2 N^2 d FLOPs, or a multiplication and an addition are counted as one: both "
+     "products, with 2 FLOPs a number, make 4 N^2 d.",
+     _with(flop_per_byte=(_AUDIT["flop_per_byte"][0] / 2, _FAILS))),
     ("the intensity is per element",
      "an element of bf16 is 2 bytes: FLOP per byte is half of FLOP per element.",
      _with(flop_per_byte=(8192, _FAILS))),

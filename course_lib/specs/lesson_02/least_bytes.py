@@ -41,6 +41,7 @@ def _miscounted(
     lse: bool = False,
     o_bytes: int = 0,
     unit: float = 1,
+    sector: int = 0,
 ) -> float:
     """Return the count of somebody with the named mistake; without a flag it is right."""
     group = heads if gqa is False else kv_heads
@@ -50,6 +51,9 @@ def _miscounted(
     if few:
         heads = kv_heads
     b = b or (itemsize if in_bytes else 1)
+    if sector:
+        tensors = (heads * n_q, heads * n_q, group * n_k, group * n_k)
+        return sum(-(-rows * d * b // sector) * sector for rows in tensors)
     rows = 0 if only_trips else heads * n_q * queries + group * (n_k if lengths else n_q) * kv
     total = rows * d * b + trips * heads * n_q * n_k * b + (4 * heads * n_q if lse else 0)
     total += heads * n_q * d * (o_bytes - b) if o_bytes else 0
@@ -97,6 +101,10 @@ _LEAST_MISTAKES = table(
      {"lse": True}),
     ("O is counted in fp32", "O is stored in itemsize bytes a number, as the inputs are.",
      {"o_bytes": 4}),
+    ("rounded up to what a GPU moves at once",
+     "memory is read in pieces of 32 bytes or more, but asked for are the bytes of the numbers: a "
+     "least amount is not rounded up.",
+     {"sector": 32}, {"sector": 64}, {"sector": 128}),
     ("not in bytes", "this is in MB: return bytes.", {"unit": 1e6}),
     ("not in bytes", "this is in MiB: return bytes.", {"unit": 2**20}),
     ("not in bytes", "this is in GB: return bytes.", {"unit": 1e9}),

@@ -26,8 +26,14 @@ _REDUCTION_MISTAKES = Mistake.table(
      "the crossover compares elements with bytes, and the factor leaves out that naive reads Q, "
      "K, V and writes O as well: 8 N d on top of 16 N^2.",
      lambda n, d: (2 * n / d, 2 * d)),
-    ("the linear term is forgotten", "naive moves Q, K, V, O as well: 8 N d on top of 16 N^2.",
+    ("the linear term is missing",
+     "the factor is one divided by the other, 2 N / d + 1: naive moves Q, K, V, O as well, 8 N d "
+     "on top of 16 N^2. They are forgotten, or what the least moves is subtracted again.",
      lambda n, d: (2 * n / d, d / 2)),
+    ("the crossover is looked for up to n",
+     "d / 2 depends on d alone: it may lie above n, or below 1.",
+     lambda n, d: (2 * n / d + 1, min(n, d / 2)),
+     lambda n, d: (2 * n / d + 1, max(1, min(n, d / 2)))),
     ("the crossover is an N",
      "2 is the factor at the crossover. The crossover itself is a sequence length.",
      lambda n, d: (2 * n / d + 1, 2)),

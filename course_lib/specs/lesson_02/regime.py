@@ -224,10 +224,12 @@ _REGIME_MISTAKES = table(
      _at_a_ridge_of(_H100.ridge), _at_a_ridge_of(295.0)),
     ("not all three are compared",
      "the largest of three is larger than both others: compare each with both.",
-     # neighbours alone are compared; then overhead with traffic alone, then with the smaller
+     # neighbours alone are compared; then overhead with traffic alone, then with the smaller; then
+     # the third is forgotten once overhead is not the largest
      _of(lambda o, t, a: "overhead" if o > t else "traffic" if t > a else "arithmetic"),
      _of(lambda o, t, a: "arithmetic" if a > t else "overhead" if o > t else "traffic"),
-     _of(lambda o, t, a: "overhead" if o > min(t, a) else _largest((0.0, t, a)))),
+     _of(lambda o, t, a: "overhead" if o > min(t, a) else _largest((0.0, t, a))),
+     _of(lambda o, t, a: "overhead" if o > max(t, a) else "traffic" if t > o else "arithmetic")),
     ("two times are added up",
      "each time is taken as if the other two cost nothing: compare it with each, not with a sum of "
      "two.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from course_lib.judging.finding import Finding
 from course_lib.judging.judges import not_it
+from course_lib.judging.misconceptions import BASES
 from course_lib.judging.spec import Case, Exercise, Mistake, Observed
 from course_lib.specs.lesson_03.piles import INFINITE_AT_FIRST, STREAM_MISTAKES, walk
 
@@ -31,6 +33,34 @@ def _sheet(slip: str = "right", *, inverted: bool = False) -> dict[str, dict[str
         names = ("m1", "l1", "o1", "m2", "alpha", "l2", "o2", "answer")
         sheet[order] = {name: float(x) for name, x in zip(names, numbers, strict=True)}
     return sheet
+
+
+def _numbers(
+    piles: tuple[Any, Any],
+    values: tuple[Any, Any],
+    alpha: Callable[..., Any] = lambda m1, m2, top: np.exp(m1 - m2),
+    base: float = np.e,
+) -> dict[str, float]:
+    """Return the eight numbers of two piles with another alpha, or another base."""
+    first, second = piles
+    m1, m2 = first.max(), max(first.max(), second.max())
+    p1, p2 = base ** (first - m1), base ** (second - m2)
+    shrink = base ** np.log(alpha(m1, m2, second.max()))
+    l1, o1 = p1.sum(), float((p1 @ values[0])[0])
+    l2, o2 = l1 * shrink + p2.sum(), o1 * shrink + float((p2 @ values[1])[0])
+    names = ("m1", "l1", "o1", "m2", "alpha", "l2", "o2", "answer")
+    numbers = (m1, l1, o1, m2, shrink, l2, o2, o2 / l2)
+    return {name: float(x) for name, x in zip(names, numbers, strict=True)}
+
+
+def _otherwise(*, values_turned: bool = True, **how: Any) -> dict[str, dict[str, float]]:
+    """Return a sheet of `_numbers`; ``values_turned``: the values go with their piles."""
+    (a, of_a), (b, of_b) = _A, _B
+    turned = (of_b, of_a) if values_turned else (of_a, of_b)
+    return {
+        "first": _numbers((a, b), (of_a, of_b), **how),
+        "reversed": _numbers((b, a), turned, **how),
+    }
 
 
 def _judge_sheet(case: Case, observed: Observed, expected: Any) -> Finding | None:
@@ -95,5 +125,17 @@ BY_HAND = Exercise.of(
             "alpha is exp(m1 - m2), the old maximum minus the new one: never above 1.",
             partial(_sheet, inverted=True),
         ),
+        *Mistake.table(
+            ("alpha is measured against the pile's own maximum",
+             "alpha is exp(m1 - m2), of the two marks: the new pile's own maximum is no mark where "
+             "it is lower. Where the mark does not move, alpha is 1.",
+             partial(_otherwise, alpha=lambda m1, m2, top: np.exp(m1 - top)),
+             partial(_otherwise, alpha=lambda m1, m2, top: np.exp(-abs(m1 - top)))),
+            ("the values stay where they were",
+             "each pile keeps its own values: where the piles are exchanged, so are they.",
+             partial(_otherwise, values_turned=False)),
+            (BASES, "powers of 2 are taken where e is meant: exp(x) is e to the x.",
+             partial(_otherwise, base=2.0)),
+        ),
     ),
-)
+)  # fmt: skip

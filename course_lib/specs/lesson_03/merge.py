@@ -278,6 +278,13 @@ _MERGES = table(
     ("m is a log-sum-exp",
      "m is the larger of the two maxima, a score that exists; l_sum already holds the sum.",
      partial(_merge, use=np.logaddexp), _merge_as_lse),
+    ("l_sum is taken for a logarithm",
+     "a state's second number is the sum of the exponentials, not its logarithm: multiply it by "
+     "the factor, and add.",
+     lambda a, b: (
+         _merge(a, b)[0],
+         np.logaddexp(a[1] + a[0] - max(a[0], b[0]), b[1] + b[0] - max(a[0], b[0])),
+         _merge(a, b)[2])),
     ("the smaller maximum is taken",
      "m must be the larger of the two maxima, else the factors overflow.",
      partial(_merge, use=np.minimum)),

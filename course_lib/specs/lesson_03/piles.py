@@ -64,11 +64,14 @@ def walk(
         for _, m, alpha, l_sum, o, *_ in states(made, s, v, tiles, guarded=guarded)
     ]
     _, _, l_sum, o = steps[-1]
-    return steps, o if made.divide in ("never", "each") else o / np.float64(l_sum)
+    whole = made.divide in ("never", "each", "new alone")
+    return steps, o if whole else o / np.float64(l_sum)
 
 
 INFINITE_AT_FIRST = "exp(+inf) in the first pile"
-_E_ALONE = "exp and exp2 do not belong together: exp everywhere."
+_E_ALONE = (
+    "exp and exp2 (or a factor log2(e)) do not belong together: exp everywhere, without the factor."
+)
 # The ways of each are names among SLIPS. The last ones give NaN on many inputs: they stand last, so
 # that a clearer explanation of the NaN comes first.
 STREAM_MISTAKES = table(
@@ -141,7 +144,7 @@ STREAM_MISTAKES = table(
     ("divided after every pile",
      "O is divided by l_sum inside the loop: it is an average then, and l_sum still a sum. Divide "
      "once, after the loop.",
-     "divide_each"),
+     "divide_each", "divide_new_alone"),
     ("divided after every pile and again at the end",
      "O is divided by l_sum inside the loop and once more after it. Divide once, after the loop.",
      "divide_each_and_last"),

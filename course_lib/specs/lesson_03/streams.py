@@ -445,6 +445,7 @@ def _average_cases(rng: Generator) -> list[Case]:
             Case(f"scores near {-low:g}", ([np.array([0.5, -0.5]) - low], [np.eye(2)]))
             for low in _TOLD_APART
         ],
+        Case("scores near +20000", drawn(rng, [2e4, 2e4 + 2, 2e4 + 1], d=2)),
     ]
 
 

@@ -61,6 +61,13 @@ _LOAD_MISTAKES = Mistake.table(
     ("O(N) memory is O(N) traffic",
      "the space doubles, but the loads do not: twice the keys, loaded by twice the programs.",
      _entries(k_growth=2)),
+    ("a factor of two too many",
+     "twice the keys, loaded by twice the programs, makes four times: the tile and head_dim stay "
+     "what they are.",
+     _entries(k_growth=8)),
+    ("K and V are counted together",
+     "how often a number of K is read does not change because V is read as well.",
+     _entries(k_times=8, k_times_tile_16=32), _entries(k_times=8)),
     ("the space grows as the traffic does",
      "nothing of size N x N is kept: Q, K, V and O have one row per token.",
      _entries(size_growth=4)),

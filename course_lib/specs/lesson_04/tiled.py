@@ -317,7 +317,7 @@ _NO_MASK_NO_STRIDES = OF_THE_LOOP | {
     "the mask comes after the maximum", "the last tile is dropped", "only square tiles",
     "only the first tile of keys counts", "every step reads the first tile of K, or of V",
     "scaled by a length, not by head_dim", "the loop ends at n_q", "one length for Q and K",
-    UNSCALED_MAXIMUM, LATE,
+    UNSCALED_MAXIMUM, LATE, "alpha is measured against the tile's own maximum",
 }  # fmt: skip
 _STREAMED = attention_mistakes(without_masks=_NO_MASK_NO_STRIDES)
 STREAM_MISTAKES = tuple(sorted(_STREAMED, key=lambda one: one.name not in _EXTREME))

@@ -278,7 +278,9 @@ _WINDOW_MISTAKES = Mistake.table(
     ("heads take turns instead of sharing with their neighbours",
      "query head h uses key head h // (H / H_kv), not h % H_kv.",
      _window_model(share=lambda head, heads, kv_heads: head % kv_heads)),
-    ("all heads read the first head", "query head h uses key head h // (H / H_kv).",
+    ("all heads read the first head",
+     "every query head is given K and V of the first one, by its index or of what was kept from "
+     "there. Query head h uses key head h // (H / H_kv).",
      _window_model(share=lambda *_: 0)),
     ("the group is taken for the number of key heads",
      "a group has H / H_kv query heads: divide by that, not by H_kv.",

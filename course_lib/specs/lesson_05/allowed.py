@@ -177,6 +177,11 @@ def _along_axis_0(
     return kept, np.concatenate([np.resize(tile.max(axis=0), len(tile)) for tile in tiles])
 
 
+def _half(x: Any) -> Any:
+    with np.errstate(over="ignore"):
+        return np.asarray(x).astype(np.float16).astype(np.float64)
+
+
 def _times_infinity(x: Any, *, limit: float, add: bool, **_rest: Any) -> Any:
     """Return what (x > limit) * -inf makes, added to x or to what x times the mask is."""
     x = as_float64(x)
@@ -202,6 +207,10 @@ _MISTAKES = Mistake.table(
     ("the size of a score is compared, not the score",
      "A score far below 0 is below the limit, too: no tl.abs.",
      partial(_other, allows=lambda x, limit: np.abs(x) <= limit)),
+    ("scores are compared in half precision",
+     "near the limit float16 has no number for every score: which of two is larger may be lost. "
+     "Compare the scores as they were loaded.",
+     partial(_other, allows=lambda x, limit: _half(x) <= limit)),
     ("the limit itself is hidden", "A score that equals the limit is allowed: <=, not <.",
      partial(_other, allows=np.less)),
     ("a hidden score is 0",

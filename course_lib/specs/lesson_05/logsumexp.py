@@ -264,10 +264,15 @@ _MISTAKES = Mistake.table(
     ("no maximum is subtracted",
      "Without a maximum, exp overflows near +100 and vanishes near -150.",
      *_long(*NO_MAXIMUM_SLIPS)),
+    ("the last block is never added",
+     "What was loaded ahead in the last step is left: add it after the loop.",
+     *_long(end=lambda n, block: max((n - 1) // block * block, min(n, block)))),
+    ("l is kept in half precision", SAYS["l is kept in half precision"], *_long("half_l")),
     (CLIPPED, SAYS[CLIPPED], *_long(*CLIPPED_SLIPS)),
     (NOT_THE_MAXIMUM,
      "Another number than the largest score so far is subtracted before exp: a mean, the "
-     "smallest score, or a maximum that never changes. exp overflows above 88.",
+     "smallest score, a maximum that never changes, or the log-sum-exp so far. exp overflows "
+     "above 88: subtract the larger of the two.",
      *_long(*NOT_THE_MAXIMUM_SLIPS, "mean_of_maxima")),
     cut_off(_logsumexp),
     ("masked means a large negative score",

@@ -35,6 +35,10 @@ _WRONG_OFFSETS = wrong_answers(
      "tl.arange always gives 16 offsets. The mask switches some of them off; the last offset is "
      "still the last of the block.",
      (32, 43, 12), (32, 44, 12), (32, 43, 11)),
+    ("those that the mask leaves out are counted",
+     "The mask is true where an offset is inside the vector: count these, not the rest of the "
+     "block.",
+     (32, 47, 4)),
     ("the end is counted in", "tl.arange(0, 16) ends with 15: the last offset is 32 + 15.",
      (32, 48, 12)),
     ("the mask is forgotten",

@@ -302,14 +302,25 @@ def _moved_wrongly(a: Any, b: Any, *, block_k: int, of_a: bool, of_b: bool, **_:
     return total
 
 
-def _in_half_each_step(a: Any, b: Any, *, block_k: int, **_: int) -> Any:
+def _doubled(a: Any, b: Any, *, block_k: int, **_: int) -> Any:
+    """Return a product in each step of which what was added so far is doubled."""
+    total = np.zeros((len(a), b.shape[1]))
+    for start in range(0, len(b), block_k):
+        step = _product(a[:, start : start + block_k], b[start : start + block_k])
+        total = 2 * total + step
+    return total
+
+
+def _in_half_each_step(a: Any, b: Any, *, block_k: int, before: bool = False, **_: int) -> Any:
     """Return a product whose accumulator is rounded to the type of the inputs, if that is half.
 
     It adds up in float32, as a kernel does: what lies half-way is rounded to the same side.
+    ``before``: what a step adds is rounded as well.
     """
     total = a.float().new_zeros(len(a), b.shape[1])
     for start in range(0, len(b), block_k):
         step = a[:, start : start + block_k].float() @ b[start : start + block_k].float()
+        step = step.to(a.dtype).float() if before else step
         total = (total + step).to(a.dtype).float()
     return total
 
@@ -376,7 +387,10 @@ _PRODUCT_MISTAKES = Mistake.table(
     ("the accumulator is kept in half precision",
      "It is rounded to the inputs' half precision in every step: keep it in float32, as long as "
      "the loop runs.",
-     _in_half_each_step),
+     _in_half_each_step, partial(_in_half_each_step, before=True)),
+    ("the accumulator is added to itself",
+     "tl.dot(a, b, acc) has acc in it already: acc = tl.dot(a, b, acc), or acc += tl.dot(a, b).",
+     _doubled),
     ("every program works on the first columns",
      "The columns do not depend on tl.program_id(1), so that nothing is stored in the others.",
      partial(_first_tiles, axis=1)),

@@ -273,6 +273,11 @@ def _within_the_tile(x: Any, *, of_rows: bool, **how: Any) -> tuple[np.ndarray, 
     return _turned(x, sees=lambda i, j: _sees(i % rows, j % cols), **how)
 
 
+def _largest_of_all(x: Any, **how: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the right out, and in top what its rows do not see as well."""
+    return _turned(x, **how)[0], _turned(x, **how, sees=lambda i, j: i == i)[1]
+
+
 def _first_rows(x: Any, *, block_rows: int, **how: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return what there is if nothing is stored for any rows but the first; out is filled."""
     out, top = _turned(x, block_rows=block_rows, **how)
@@ -293,6 +298,10 @@ _MISTAKES = Mistake.table(
      "top is larger or smaller than what is stored in out. Take the maximum of `kept`, once it has "
      "out's type.",
      partial(_turned, compares=_exact)),
+    ("the maximum counts hidden numbers",
+     "top is the largest number that is stored in out: what a row does not see is no part of it. "
+     "Hide first, by where, and take the maximum of that.",
+     _largest_of_all),
     ("always float16",
      "The type is written into the kernel: out.dtype.element_ty is that of this launch.",
      partial(_turned, stores=_always_half, compares=_always_half)),

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from course_lib.attention.slips import LN_2
 from course_lib.judging import cases as draw
 from course_lib.judging.attention_judge import attention_truth
 from course_lib.judging.faults import find_fault
@@ -117,6 +118,12 @@ def _reshaped(k: np.ndarray, block_k: int) -> np.ndarray:
     return np.concatenate([tile.reshape(tile.shape[::-1]).T for tile in tiles])
 
 
+def _causal(at: _Tile, *, at_end: bool) -> np.ndarray:
+    n_q, n_k = at.all_s.shape
+    last = np.arange(n_q)[at.rows, None] + (n_k - n_q if at_end else 0)
+    return np.where(np.arange(n_k)[at.keys] <= last, np.exp(at.s - at.lse), 0.0)
+
+
 def _scaled_by(length: Callable[[_Tile], int], at: _Tile) -> np.ndarray:
     weights: np.ndarray = np.exp(at.s * np.sqrt(at.d / length(at)) - at.lse)
     return weights
@@ -161,6 +168,16 @@ _MISTAKES = Mistake.table(
          q, _reshaped(as_float64(k), tiles["block_k"]), lse, i, j, **tiles)),
     ("2 in place of e", "lse is a natural logarithm: use torch.exp.",
      _made_by(lambda at: np.exp2(at.s - at.lse))),
+    ("base 2 and base e are mixed",
+     "with log2(e) in the scale exp2 makes e to the S, but lse is a natural logarithm: it takes "
+     "the factor, too, or none does and exp stays.",
+     _made_by(lambda at: np.exp(at.s - at.lse * LN_2)),
+     _made_by(lambda at: np.exp(at.s - at.lse / LN_2)),
+     _made_by(lambda at: np.exp(at.s * LN_2 - at.lse)),
+     _made_by(lambda at: np.exp(at.s / LN_2 - at.lse))),
+    ("a causal mask that nobody asked for",
+     "these weights are those of all keys: nothing is hidden here.",
+     *(_made_by(partial(_causal, at_end=at_end)) for at_end in (True, False))),
     ("lse of the wrong rows", "lse is not cut at tile i: these are the first rows' numbers.",
      _made_by(lambda at: np.exp(at.s - at.all_lse[: len(at.s), None]))),
     ("lse of the wrong rows",

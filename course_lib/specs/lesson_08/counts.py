@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.random import Generator
 
 from course_lib.accounting.traffic import derived_counts
@@ -81,12 +82,25 @@ def _rounded_down(at: _Tiles, *, least: int, whole: bool) -> tuple[float, float]
     return sum(ends), sum(ends) - inside if whole else at.masked
 
 
+def _strided(n: int, block_q: int, block_k: int) -> tuple[int, int]:
+    """Return the counts of "tiles" of rows and keys that lie apart, not side by side."""
+    seen = np.tri(n, dtype=bool).reshape(block_q, n // block_q, block_k, n // block_k)
+    some, every = seen.any(axis=(0, 2)), seen.all(axis=(0, 2))
+    return int(some.sum()), int((some & ~every).sum())
+
+
 _MISTAKES = Mistake.table(
+    ("the rows of a tile lie apart",
+     "a matrix in tiles is (tiles, rows of a tile, tiles, keys of a tile): the tile's number comes "
+     "first in each pair of axes, and any and all run over the second ones.",
+     _strided),
     ("causal saves half",
      "half of the tiles would be right if tiles were single scores. Those on the diagonal are "
      "loaded whole: (T + 1) / 2T of all, 62.5 % at 4 x 4.",
      _miscount(lambda at: (at.t_q * at.t_k / 2, at.masked)),
-     _miscount(lambda at: (at.t_q * at.t_k // 2, at.t_q))),
+     _miscount(lambda at: (at.t_q * at.t_k // 2, at.t_q)),
+     _miscount(lambda at: (
+         at.t_q * at.t_k // 2 + max(at.t_q, at.t_k) // 2, at.masked))),
     ("the diagonal is not loaded",
      "the tiles on the diagonal hold keys that some rows see: they are loaded.",
      _miscount(lambda at: (at.loaded - at.masked, at.masked))),

@@ -22,7 +22,8 @@ Q, K, V, DO = (
 def _sheet(
     *, transposed: str = "vk", delta: bool = True, each: bool = False, power: int = 1,
     own: bool = False, along_keys: bool = False, of: str = "qk", forward: int = 1,
-    exchanged: bool = False,
+    exchanged: bool = False, axis: int = 1, delta_of: Any = None, scaled: bool = False,
+    logarithm: bool = False,
 ) -> dict[str, list[Any]]:  # fmt: skip
     """Return what somebody writes on paper; each keyword is one thing to get wrong.
 
@@ -30,18 +31,25 @@ def _sheet(
     ``each``: a softmax of every tile of one key. ``own``: each weight's derivative by its own
     score alone. ``along_keys``: delta's numbers are those of the columns. ``transposed``: the
     products, dV or dK, in which P or dS is. ``forward``: the power of the scale in S.
-    ``exchanged``: dQ and dK are in each other's place.
+    ``exchanged``: dQ and dK are in each other's place. ``axis`` of the softmax. ``delta_of``: (P,
+    dP) -> another delta, as it is subtracted. ``scaled``: the scale is in dS already.
+    ``logarithm``: dS is that of a log-softmax.
     """
     s = SCALE**forward * np.outer(Q, K)
-    p = np.exp(s) / np.exp(s).sum(1, keepdims=True)
+    p = np.exp(s) / np.exp(s).sum(axis, keepdims=True)
     o = p @ V
     row = DO * o
     p = np.ones_like(p) if each else p
     dp = np.outer(DO, V)
     ds = p * (1 - p) * dp if own else p * (dp - (row if along_keys else row[:, None]) * delta)
+    if delta_of:
+        of_dp = delta_of(p, dp)
+        row, ds = of_dp.ravel(), p * (dp - of_dp)
+    ds = dp - p * dp.sum(1, keepdims=True) if logarithm else ds
     dq, dk = ds @ K, (ds.T if "k" in transposed else ds) @ Q
     dv = (p.T if "v" in transposed else p) @ DO
     scale_q, scale_k = (SCALE ** (power if x in of else 1) for x in "qk")
+    ds = ds * SCALE if scaled else ds
     sheet = {"delta": row, "dv": dv, "ds": ds, "dq": scale_q * dq, "dk": scale_k * dk}
     if exchanged:
         sheet["dq"], sheet["dk"] = sheet["dk"], sheet["dq"]
@@ -117,6 +125,26 @@ BY_HAND = Exercise.of(
         ("scaled twice on the way back",
          "dQ and dK are multiplied by the scale once: in dS, or at the end.",
          *(partial(_sheet, power=2, of=of) for of in ("qk", "q", "k"))),
+        ("softmax over the wrong axis",
+         "P's columns add up to 1 here, and its rows should: each query's weights are a row, also "
+         "on the way back.",
+         partial(_sheet, axis=0)),
+        ("delta is summed down the columns",
+         "delta is one number a query, the sum of P * dP along its row (which is dO times O): here "
+         "it is one a key.",
+         partial(_sheet, delta_of=lambda p, dp: (p * dp).sum(0, keepdims=True))),
+        ("delta is a plain mean or sum of dP",
+         "delta is the sum of P * dP along a row: each dP counts as much as its weight.",
+         partial(_sheet, delta_of=lambda p, dp: dp.mean(1, keepdims=True)),
+         partial(_sheet, delta_of=lambda p, dp: dp.sum(1, keepdims=True))),
+        ("the gradient of a log-softmax",
+         "dP - P * (the sum of dP) belongs to the logarithm of the weights. Of the weights "
+         "themselves it is dS = P * (dP - delta).",
+         partial(_sheet, logarithm=True)),
+        ("the scale is in dS",
+         "dS = P * (dP - delta) is the gradient of the scaled scores: the scale comes with dQ and "
+         "dK alone.",
+         partial(_sheet, scaled=True, power=0), partial(_sheet, scaled=True)),
         ("the softmax is derived number by number",
          "P * (1 - P) is the derivative of one weight by its own score; the other score of the "
          "row moves it too.",

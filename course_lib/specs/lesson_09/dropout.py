@@ -230,7 +230,10 @@ def _known_slips(kept: np.ndarray, rate: float) -> list[tuple[str, str, Any]]:
     whole, whole_for_v = _derived(1.0)
     unscaled, unscaled_for_v = _derived(kept * (1 - rate))
     drops, scales = "drops on the way back as well", "scales on the way back as well"
-    delta = "delta is subtracted from dropped weights as well: dS = P * (dP * D - delta)."
+    delta = (
+        "D, or its gaps, multiplies delta as well as dP. What was dropped has a dS, too: delta is "
+        "subtracted there as everywhere, dS = P * (dP * D - delta)."
+    )
     return [
         (drops, "dV is made of P without its gaps: dV = (P * D)^T dO.", (ds, whole_for_v)),
         (drops, "dP has no gaps; what was dropped passes no gradient: dS = P * (dP * D - delta).",

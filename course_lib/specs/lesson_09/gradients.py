@@ -122,6 +122,15 @@ def _of_the_tile(p: np.ndarray, dp: np.ndarray, delta: np.ndarray, where: Where)
     return np.asarray(sums[..., where.key // where.block_k])
 
 
+def _rescaled(p: np.ndarray, ds: np.ndarray, where: Where) -> np.ndarray:
+    """Return dS as it counts where each tile's maximum shrinks what the tiles before it added."""
+    top = np.zeros_like(p)
+    for start in range(0, p.shape[-1], where.block_k):
+        stop = start + where.block_k
+        top[..., start:stop] = p[..., :stop].max(-1, keepdims=True)
+    return np.where(top == 0, 0.0, ds * top / np.where(top == 0, 1, p.max(-1, keepdims=True)))
+
+
 OF_DS = table(
     ("delta is taken along the keys",
      "delta is one number a query: it is read at the numbers of rows, and belongs to a row of dS.",
@@ -152,7 +161,17 @@ OF_DS = table(
     ("dP is rounded to float16",
      "dP and delta may be large and their difference small, and float16 loses it. tl.dot gives "
      "float32 even for float16 tiles: leave dP so, and round dS alone, for the last product.",
-     Slip(dp=as_inputs)),
+     Slip(dp=as_inputs),
+     Slip(dp=as_inputs, delta=lambda p, dp, delta, where: as_inputs(delta, where))),
+    ("delta is subtracted in the exponent",
+     "exp(S - lse - delta) is P divided by exp(delta): delta is subtracted from dP, behind exp, "
+     "dS = P * (dP - delta).",
+     Slip(ds=lambda p, dp, delta: p * np.exp(-delta) * dp),
+     Slip(ds=lambda p, dp, delta: p * np.exp(-delta) * (dp - delta))),
+    ("a gradient is rescaled as the forward's output is",
+     "lse is final, and P = exp(S - lse) is measured against nothing that changes: add each tile's "
+     "product, and multiply nothing by alpha.",
+     Slip(for_q=_rescaled)),
 )  # fmt: skip
 OF_SCALE = table(
     ("the last scale is missing",

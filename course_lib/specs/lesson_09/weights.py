@@ -72,6 +72,21 @@ def _from_row(begin: Callable[[Where], Any]) -> Weights:
     return _only(lambda at: not at.causal or at.row >= np.maximum(begin(at), 0))
 
 
+def _up_to_row(end: Callable[[Where], Any]) -> Weights:
+    """Return weights of a causal loop over queries that has no tile from row ``end(where)`` on."""
+    return _only(lambda at: not at.causal or at.first_row < end(at))
+
+
+def _last_key(at: Where) -> Any:
+    """Return the last key that there is in each tile."""
+    return np.minimum(at.first_key + at.block_k, len(at.key)) - 1
+
+
+def _from_key(begin: Callable[[Where], Any]) -> Weights:
+    """Return weights of a causal loop over keys from key ``begin(where)`` on."""
+    return _only(lambda at: not at.causal or at.key >= np.maximum(begin(at), 0))
+
+
 def _up_to_key(end: Callable[[Where], Any]) -> Weights:
     """Return weights of a causal loop over keys to key ``end(where)``."""
     return _only(lambda at: not at.causal or at.first_key < end(at))
@@ -229,7 +244,9 @@ OF_TILES = table(
      lambda s, lse, at: np.where(at.seen, np.exp(s) / lse, 0.0)),
     ("base 2 and base e are mixed",
      "lse is a natural logarithm: use exp, or multiply S and lse by log2(e) for exp2.",
-     lambda s, lse, at: np.where(at.seen, np.exp2(s - lse), 0.0)),
+     lambda s, lse, at: np.where(at.seen, np.exp2(s - lse), 0.0),
+     lambda s, lse, at: right(s, lse * LN_2, at), lambda s, lse, at: right(s, lse / LN_2, at),
+     lambda s, lse, at: right(s * LN_2, lse, at), lambda s, lse, at: right(s / LN_2, lse, at)),
     ("the scale is missing", SAYS["the scale is missing"],
      lambda s, lse, at: right(s * np.sqrt(at.d), lse, at),
      lambda s, lse, at: right(s * np.sqrt(at.d) * LN_2, lse, at)),  # with its log2(e)
@@ -268,10 +285,17 @@ KEYS_OUTSIDE = table(
      _from_row(lambda at: at.row_tile(at.first_key + 1 - at.shift)),
      _from_row(lambda at: at.row_tile(at.first_key + at.block_k - at.shift)),
      _from_row(lambda at: at.row_tile(at.first_key + at.block_k - 1 - at.shift)),
-     _from_row(lambda at: at.first_key + at.block_k - 1 - at.shift)),
+     _from_row(lambda at: at.first_key + at.block_k - 1 - at.shift),
+     _from_row(lambda at: at.row_tile(_last_key(at) - at.shift))),
+    ("the loop ends at the diagonal",
+     "a key is seen by every query from its own place on: the loop over queries begins at the "
+     "diagonal and ends at n_q.",
+     _up_to_row(lambda at: at.first_key + at.block_k - at.shift),
+     _up_to_row(lambda at: at.first_key + at.block_k - at.shift + at.block_q)),
     ("the loop's start is aligned at the start",
      "with n_q != n_k the first row that sees key j is j - (n_k - n_q).",
-     _from_row(lambda at: at.row_tile(at.first_key))),
+     _from_row(lambda at: at.row_tile(at.first_key)),
+     _from_row(lambda at: at.row_tile(np.minimum(at.first_key, len(at.row))))),
     ("the loop's start is aligned at the start",
      "the first row that sees key j is j - (n_k - n_q): minus, not plus.",
      _from_row(lambda at: at.row_tile(at.first_key + at.shift))),
@@ -293,6 +317,11 @@ QUERIES_OUTSIDE = table(
      "the last row of the tile sees the most keys: end after the last one that it sees.",
      _up_to_key(lambda at: at.first_row + at.shift + 1),
      _up_to_key(lambda at: at.key_tile(at.first_row + at.block_q + at.shift))),
+    ("the loop over the keys begins at the diagonal",
+     "a query sees the keys up to its own place: the loop begins at key 0 and ends at the "
+     "diagonal. (It is the loop over queries that begins there.)",
+     _from_key(lambda at: at.key_tile(at.first_row + at.shift)),
+     _from_key(lambda at: at.first_row + at.shift)),
     ("the loop's end is aligned at the start",
      "with n_q != n_k the last key that row i sees is i + n_k - n_q.",
      _up_to_key(lambda at: at.first_row + at.block_q)),

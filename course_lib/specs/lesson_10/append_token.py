@@ -187,11 +187,13 @@ def _answer(
     late: tuple[bool, bool] = (False, False),
     change: Callable[[Array, Array], Array] = lambda cache, n: cache,
     top: Callable[[Array], Array] | None = None,
+    adds: bool = False,
 ) -> Callable[..., Any]:
     """Return a model: where the new rows go, who is seen, and what becomes of the caches.
 
     ``kept``: whether K and V are written at all; the newest token is attended to all the same,
     but to what stood in its row before where it comes ``late``. ``top``: as in `softmax`.
+    ``adds``: the new row is added to what stood there.
     """
 
     def model(q: Any, k_new: Any, v_new: Any, k_cache: Any, v_cache: Any, lengths: Any) -> Any:
@@ -204,7 +206,8 @@ def _answer(
         written = []
         for cache, row in zip(caches, new(k_new, v_new), strict=True):
             made = cache.copy()
-            made[np.arange(len(lengths)), :, where] = as_float64(row)[:, :, 0]
+            there = np.arange(len(lengths)), slice(None), where
+            made[there] = as_float64(row)[:, :, 0] + (made[there] if adds else 0.0)
             written.append(change(made, lengths))
         seen = sees(np.arange(n_max), lengths[:, None])[:, None, None]  # (B, 1, 1, n_max)
         old = (as_float64(x) for x in (k_cache, v_cache))
@@ -262,6 +265,14 @@ _MISTAKES = Mistake.table(
      "is overwritten where another one ends. Sequence b's new row goes to lengths[b] of sequence b "
      "alone.",
      _answer(change=_at_all_lengths)),
+    ("the new row is added to what stood there",
+     "row lengths[b] holds what another request left there, and no zeros: write k_new and v_new "
+     "over it, =, not += (or an index that accumulates).",
+     _answer(adds=True)),
+    ("a mask of 0 and 1 is added to the scores",
+     "a mask of floats is added: 1 where a row is seen and 0 where not hides nothing. Leave it "
+     "bool, or make it 0 and -inf.",
+     _answer(fill=-1.0, added=True)),
     ("the cache is filled from its end",
      "a static cache does not move: the new row goes to lengths[b], not to the last place.",
      _answer(at=lambda n, n_max: n * 0 + n_max - 1),

@@ -22,6 +22,7 @@ from course_lib.judging.misconceptions import (
     NOT_THE_MAXIMUM,
     SAYS,
     SMALL_RISE,
+    ZERO_AT_LEAST,
     attention_mistakes,
 )
 from course_lib.judging.spec import FAR, JUMPS, REMAINDER, Case, Exercise, Mistake, Observed
@@ -150,6 +151,34 @@ def _times_anything(o: Any, lse: Any) -> Any:
     return merged + (0 * as_float64(o)).sum(0), whole
 
 
+def _total(lse: Any) -> np.ndarray:
+    """Return the sum of the weights against the largest, 1 where all parts are empty."""
+    lse = as_float64(lse)
+    total = np.exp(lse - finite_max(lse.max(0))).sum(0)
+    return np.where(total == 0, 1, total)
+
+
+def _at_least_0(o: Any, lse: Any) -> Any:
+    """Return what comes of a maximum that is never below 0; where nothing weighs, of no keys."""
+    o, lse = as_float64(o), as_float64(lse)
+    m = np.maximum(lse.max(0), 0).astype(np.float32)
+    weights = np.exp((lse - m).astype(np.float32))
+    total = weights.sum(0)
+    safe = np.where(total == 0, 1, total)
+    with np.errstate(divide="ignore"):
+        return _weighed(o, weights) / safe[..., None], m + np.log(total)
+
+
+def _mean_seen(lse: np.ndarray) -> np.ndarray:
+    full = np.isfinite(lse)
+    return np.where(full, lse, 0).sum(0) / np.maximum(full.sum(0), 1)
+
+
+def _weighed_by_itself(lse: np.ndarray) -> np.ndarray:
+    weights = np.exp(lse - finite_max(lse.max(0))) / _total(lse)
+    return (weights * np.where(np.isfinite(lse), lse, 0)).sum(0)
+
+
 _OF_WEIGHTS = Mistake.table(
     ("an empty part is loaded, and weighs 0",
      "a weight of 0 does not take a number away that is infinite or NaN: 0 times it is NaN. Where "
@@ -181,6 +210,15 @@ _OF_WEIGHTS = Mistake.table(
     ("every part is the first one",
      "the address of a part begins with its number: i * rows + row.",
      lambda o, lse: _truth(*(np.broadcast_to(as_float64(x)[:1], x.shape) for x in (o, lse)))),
+    ("divided by the total twice",
+     "once the weights are divided by their sum they add up to 1: the sum of the weighted parts is "
+     "o already.",
+     lambda o, lse: (_truth(o, lse)[0] / _total(lse)[..., None], _truth(o, lse)[1])),
+    ("lse is an average of the parts' lse",
+     "lse is a logarithm: not lse, but the exp(lse_i) add up. lse = m + ln(sum of exp(lse_i - m)).",
+     lambda o, lse: (_truth(o, lse)[0], as_float64(lse).mean(0)),
+     lambda o, lse: (_truth(o, lse)[0], _mean_seen(as_float64(lse))),
+     lambda o, lse: (_truth(o, lse)[0], _weighed_by_itself(as_float64(lse)))),
     ("divided by the number of splits",
      f"{_WEIGHTS}. The exp(lse_i - m) are not splits in number: divide by their sum.",
      _by_weights(lambda lse: np.exp(lse - finite_max(lse.max(0))) / len(lse))),
@@ -189,7 +227,14 @@ _OF_WEIGHTS = Mistake.table(
     ("no maximum is subtracted", SAYS["no maximum is subtracted"], _without_maximum),
     ("a part whose lse is 0 counts as empty",
      "lse is a logarithm, and 0 is that of 1: a part like any other. An empty one has -inf.",
-     lambda o, lse: _truth(o, np.where(as_float64(lse) == 0, EMPTY, as_float64(lse)))),
+     lambda o, lse: _truth(o, np.where(as_float64(lse) == 0, EMPTY, as_float64(lse))),
+     lambda o, lse: (
+         _truth(np.where((as_float64(lse) == 0)[..., None], 0, as_float64(o)), lse)[0],
+         _truth(o, lse)[1])),
+    (ZERO_AT_LEAST,
+     "m never falls below 0: does it start there? Where every lse is far below 0 all weights "
+     "vanish. Start at -inf.",
+     _at_least_0),
 )  # fmt: skip
 
 # A merge is a softmax over the splits: the mistakes that one can make in it are those of lesson 03.

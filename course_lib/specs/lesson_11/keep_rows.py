@@ -181,7 +181,17 @@ def _judge(case: Case, observed: Observed, expected: Any) -> Finding | None:
     return copy_finding(observed.ledger, k.nbytes, k.nbytes)
 
 
+def _first_alone(q: Any, k: Any, v: Any, sinks: int, window: int) -> tuple[Array, Array]:
+    """Return what a causal mask that begins at the top left leaves: the first row that stays."""
+    kept = _rows(k.shape[2], sinks, window)
+    return as_float64(v)[:, :, kept[:1]], kept
+
+
 _MISTAKES = Mistake.table(
+    ("is_causal with one query sees the first key",
+     "PyTorch aligns `is_causal=True` at the top left: query 0 sees key 0 only. The newest token "
+     "sees all rows that stay: no mask.",
+     _first_alone),
     ("the sinks are evicted", "the first `sinks` rows stay, however long the text gets.",
      _answer(lambda n, sinks, window: np.arange(max(0, n - window), n)),
      _answer(lambda n, sinks, window: np.arange(max(0, n - sinks - window), n))),

@@ -258,6 +258,12 @@ def _answers_first(compute: dict[int, int], leave: list[int], state: State) -> N
             raise Broken(ANSWERS, says)
 
 
+_ADMITTED = (
+    "Is it admitted at all? A call knows what it is given and nothing else: is anything kept from "
+    "one call to the next?"
+)
+
+
 def _idle(state: State) -> None:
     first = min(state.todo)
     if state.todo[first] > state.budget:
@@ -265,7 +271,7 @@ def _idle(state: State) -> None:
         says = (
             f"nothing is computed: request {first} has {state.todo[first]} tokens to compute, more "
             f"than the budget of {state.budget}, so it has to come in parts. "
-            f"{'It has begun: why does it not go on?' if runs else 'Is it admitted at all?'}"
+            f"{'It has begun: why does it not go on?' if runs else _ADMITTED}"
         )
         if not runs:
             raise Broken(CHUNKS, says)

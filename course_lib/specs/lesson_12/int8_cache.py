@@ -310,6 +310,18 @@ _OF_ATTENTION = (
 )  # fmt: skip
 
 
+def _with_one_scale(one: Callable[[Array], Any], q: Array, k: Rows, v: Rows) -> Array:
+    return _attend(q, (k[0], np.full_like(k[1], one(k[1]))), v)
+
+
+def _largest_of_both(q: Any, k: Any, v: Any) -> Any:
+    """Return the answer of somebody whose error is the largest of the rows of K and of V."""
+    right = _answer()(q, k, v)
+    rows = zip((k, v), right[2:], strict=True)
+    off = max(np.abs(as_float64(x) - numbers * scale).max() for x, (numbers, scale) in rows)
+    return right[0], float(off), *right[2:]
+
+
 _MISTAKES = Mistake.table(
     *((name, says, *(_answer(rows=_shared(axes, keeps)) for keeps in (True, False)))
       for axes, name, says in _SHARED_SCALE),
@@ -365,6 +377,10 @@ _MISTAKES = Mistake.table(
      _answer(rows=_zero_point)),
     ("K's scales are forgotten", "a score is q · numbers, times the scale of that row of K.",
      _answer(attend=lambda q, k, v: _attend(q, _one(k), v))),
+    ("one scale of all keys multiplies the scores",
+     "every row of K has a scale of its own: it multiplies that key's scores. A mean or a largest "
+     "one does not.",
+     *(_answer(attend=partial(_with_one_scale, one)) for one in (np.mean, np.max))),
     ("V's scales are forgotten", "a value is numbers * scale: multiply each weight by its scale.",
      _answer(attend=lambda q, k, v: _attend(q, k, _one(v)))),
     ("all scales are forgotten", "a row is numbers * scale, of K and of V.",
@@ -399,8 +415,10 @@ _MISTAKES = Mistake.table(
     ("the error is relative", "error is a difference of o, not divided by anything.",
      _answer(error=lambda o, exact: np.abs(o - exact).max() / np.abs(exact).max()),
      _answer(error=lambda o, exact: (np.abs(o - exact) / np.abs(exact)).max())),
-    ("the error is that of K", "what counts is how far o is off: compare attention's outputs.",
-     _answer(of_rows=lambda k, kept: np.abs(k - kept).max())),
+    ("the error is that of the rows",
+     "what counts is how far o is off: compare attention's outputs.",
+     _answer(of_rows=lambda k, kept: np.abs(k - kept).max()),
+     _largest_of_both),
     *((name, says, _answer(compared_by=slip)) for name, says, slip in _OF_THE_SCALE),
     *((name, says, _answer(attend=slip), _answer(attend=slip, compared_by=slip))
       for name, says, slip in _OF_ATTENTION),

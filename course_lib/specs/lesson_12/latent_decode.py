@@ -196,6 +196,13 @@ def _first(x: Array) -> Array:
     return np.broadcast_to(x[:1], x.shape)
 
 
+def _with_one_matrix(*inputs: Any) -> Array:
+    """Return what comes of w_uk in place of w_uv wherever it can stand there."""
+    *others, w_uk, w_uv = inputs
+    answer: Array = _answer()(*others, w_uk, w_uk if w_uk.shape == w_uv.shape else w_uv)
+    return answer
+
+
 _MISTAKES = Mistake.table(
     ("the scale of the absorbed query",
      "absorbed, a query is longer, but its product with a key is the number that it was: the "
@@ -240,6 +247,10 @@ _MISTAKES = Mistake.table(
      "its transpose is w_uv[h].T.",
      _answer(absorbed=lambda q, w: np.einsum("bhd,hdr->bhr", q, _reshaped(w))),
      _answer(projected=lambda o, w: np.einsum("bhr,hvr->bhv", o, _reshaped(w)))),
+    ("w_uk brings the average back",
+     "v_j = W^UV c_j: w_uk made the query as long as a latent row, and w_uv takes what was "
+     "averaged to d_v numbers, also where both have one shape.",
+     _with_one_matrix),
     ("w_uk is transposed where it is square",
      "a query of d_nope numbers becomes one of rank: q @ w_uk[h], as w_uk[h] is (d_nope, rank).",
      _answer(absorbed=lambda q, w: np.einsum("bhd,hrd->bhr", q, w))),
