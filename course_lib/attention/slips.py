@@ -406,7 +406,7 @@ def states(
         if guarded:  # where there is nothing to scale yet
             shrink = np.where(np.isneginf(m) & (l_sum == 0), np.ones_like(m), alpha)
         measure = top if slip.own_max else m_new
-        careless = careless and not (np.isneginf(m_new) | np.isneginf(measure)).any()
+        careless = careless and not any(np.isneginf(x).any() for x in (m_new, measure, base))
         p = _weights(slip, part, _finite(measure, guarded))
         p = np.where(p < slip.least, 0, p) if slip.least else p
         if slip.weightless:
