@@ -18,14 +18,14 @@ from course_lib.widgets.base import standalone_page
 
 TARGET = Path(__file__).parents[2] / "docs" / "race.gif"
 MOMENTS, MS, HOLD_MS = 80, 100, 2500  # ten seconds, the end included
-WIDTH, COLOURS = 880, 64
+WIDTH, COLOURS = 1200, 64
 
 # nobody drags or presses in a film: no handles, no flag to plant, no button; and some ground around it
 FILM = """.fac .fac-race-title { position: relative; z-index: 1; }
 .fac .fac-race-words { display: none; } .fac .fac-race-play { visibility: hidden; }
 .fac :is(.fac-knob, .fac-knob-way, .fac-t-hand, .fac-tag, .fac-race-tile) { display: none; }
 .fac .fac-race-canvas { opacity: 1 !important; }
-.fac :is(.fac-race-flag, .fac-race-grab, .fac-race-flag ~ text) { display: none; }
+.fac :is(.fac-race-flag, .fac-race-grab, .fac-race-foot, .fac-race-flag ~ text) { display: none; }
 .fac .fac-race-name { display: inline; }
 .fac [data-fac-part=race-picture] { background: #fff; outline: 10px solid #fff; }
 .fac { padding: 12px; border: 0; }"""

@@ -142,7 +142,7 @@ function render({ model, el }) {
         const many = times < 10 ? Number(times.toFixed(1)) : short(times, 3);
         write(node, !clock || t === "o" || (t === "s" && times < 0.05) ? "" : t === "s" ? `${many} of ${lane.trips} trips` : `${t === "q" ? "read " : ""}${many} ×`);
       }
-      write(lane.timesText, clock ? "" : `N = ${race.box.n}, d = ${race.box.d}, ${b()} bytes each`);
+      write(lane.timesText, clock ? "" : `N = ${race.box.n}, d = ${race.box.d}${race.box.lw < 500 ? "" : `, ${b()} bytes each`}`);
       if (lane.deskText) write(lane.deskText, lane.name === "naive" && lane.current ? `a tile of ${lane.current.tensor.toUpperCase()}` : "");
     }
     const other = race.lanes[1];
