@@ -1,4 +1,7 @@
-"""Exercises 6.2 and 6.3: a tile of scores, and a product in tiles."""
+"""Exercises 6.2 and 6.3: a tile of scores, and a product in tiles.
+
+Longer than 400 lines because two products share their cases and the mistakes of addresses.
+"""
 
 from __future__ import annotations
 
