@@ -109,7 +109,7 @@ def test_what_ends_the_command_ends_all_that_it_started(tmp_path, ends, sent, st
         [sys.executable, "-m", "course_lib.cli", *asked],
         start_new_session=True,
         env=os.environ | {"TMPDIR": str(temporary)},
-        # under `nohup` the suite, and so the command, would rightly ignore a SIGHUP
+        # under nohup the suite, and so the command, would rightly ignore a SIGHUP
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
     started: list[int] = []
