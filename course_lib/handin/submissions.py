@@ -28,8 +28,8 @@ MAX_FILE, MAX_TOTAL, MAX_FILES = 20 << 20, 64 << 20, 200  # of one submission
 _IGNORED = {"__MACOSX", "__pycache__", "node_modules"}
 # bzip2 and LZMA are unpacked by the whole input, not up to a cap: 1 MB can be tens of gigabytes
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-# letters that nobody sees: of Unicode's Default_Ignorable_Code_Point (its derived core
-# properties, 16.0) those that are not of category C, which goes anyway; and the blank of Braille
+# letters that nobody sees: of Default_Ignorable_Code_Point (Unicode 16.0, derived properties) those
+# that are not of category C, which goes anyway; and the blank of Braille
 _UNSEEN = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164"
     r"\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
