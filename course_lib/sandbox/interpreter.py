@@ -108,15 +108,21 @@ class _Interpreter:
 def _asked_for(visits: list[Visit]) -> list[Visit]:
     """Return the first loads, a visit of each program, and one of each range of rows stored.
 
-    That is all that judges ask (does every program work, is every row stored), and what a picture
-    of the loads shows; an attention kernel makes a hundred times as many.
+    That is all that judges ask (does every program work, and how much of the whole, is every row
+    stored), and what a picture of the loads shows; an attention kernel makes a hundred times as
+    many. What a program loads of a tensor later is one visit, of as many bytes.
     """
-    loads = [visit for visit in visits if visit.kind == "load"][:FIRST_LOADS]
-    programs = {visit.program: visit for visit in visits}
-    stored = {(v.tensor, v.rows): v for v in visits if v.kind == "store"}
-    others = dict.fromkeys([*programs.values(), *stored.values()])
-    drawn = set(loads)
-    return [*loads, *(visit for visit in others if visit not in drawn)]
+    loads = [visit for visit in visits if visit.kind == "load"]
+    later: dict[Any, Visit] = {}
+    for visit in loads[FIRST_LOADS:]:
+        before = later.get((visit.program, visit.tensor))
+        n_bytes = visit.n_bytes + (before.n_bytes if before else 0)
+        later[visit.program, visit.tensor] = visit._replace(n_bytes=n_bytes)
+    stores = [visit for visit in visits if visit.kind == "store"]
+    by_program = {visit.program: visit for visit in stores}
+    by_rows = {(visit.tensor, visit.rows): visit for visit in stores}
+    kept = dict.fromkeys([*by_program.values(), *by_rows.values()])
+    return [*loads[:FIRST_LOADS], *later.values(), *kept]
 
 
 def _contents(tensor: Any) -> bytes:
