@@ -45,3 +45,28 @@ def test_a_handle_says_its_quantity_and_value_until_it_was_dragged(mount, name, 
         page.mouse.up()
         assert "drag" not in says(page, handle), handle
         assert any(letter.isdigit() for letter in says(page, handle)), "its value stays"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("TileSchedule", {"mask": "causal"}),
+        ("TileStepper", {"step": 5}),
+        ("ServerMemory", {"every": 10}),
+    ],
+)
+def test_what_is_unfolded_is_never_old(mount, name, change):
+    """A fold tells that it opened only a moment later; till then it showed what it first drew."""
+    page = mount(getattr(widgets, name)(), reduced=True)
+    read = """async (change) => {
+      const fold = document.querySelector("details"), first = fold.textContent;
+      for (const [trait, value] of Object.entries(change)) facModel.set(trait, value);
+      await null; // changes are drawn together
+      fold.firstChild.click();
+      const now = fold.textContent;
+      await new Promise((done) => setTimeout(done, 50));
+      return [first, now, fold.textContent];
+    }"""
+    first, now, later = page.evaluate(read, change)
+    assert first != now == later

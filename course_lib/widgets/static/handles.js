@@ -122,10 +122,16 @@ const more = (what, ...rows) => h("details", { class: "fac-more" }, h("summary",
 
 /** Draw what lies in a fold: at first, and from then on only while it is open. */
 function unfolded(fold, draw) {
-  let drawn = false;
-  fold.addEventListener("toggle", () => fold.open && draw());
+  let drawn = false, stale = true;
+  const catchUp = () => {
+    if (stale) draw();
+    stale = false;
+  };
+  fold.firstChild.addEventListener("click", catchUp); // "toggle" comes a moment after it has opened
+  fold.addEventListener("toggle", catchUp); // opened by a search of the page
   return () => {
-    if (fold.open || !drawn) draw();
+    stale = true;
+    if (fold.open || !drawn) catchUp();
     drawn = true;
   };
 }
