@@ -76,6 +76,7 @@ def _cases(rng: Generator) -> list[Case]:
           for one in related),
         case("6 rows of 10 scores, every one is allowed", drawn(6, 10), 4, float("inf")),
         case("12 rows of 10 scores; in a whole tile none is allowed", tile, 4, 8.0),
+        case("5 rows of 7 scores, none is allowed", drawn(5, 7), 4, float("-inf")),
     ]  # fmt: skip
 
 

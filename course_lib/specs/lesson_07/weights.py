@@ -51,6 +51,8 @@ def _weights_cases(rng: Generator) -> list[Case]:
         turned,
         case("tile (1, 0); lse is of longer rows", 40, 50, 16, 1, 0, block_q=16, block_k=32, of=90),
         of_drawn(jump, jumping, 65, 1, 1, shows, block_q=16, block_k=32),
+        case("tile (0, 0) of 12 queries and 20 keys: all that is given; lse is of longer rows",
+             12, 20, 16, 0, 0, block_q=16, block_k=32, of=50),
     ]
 
 
