@@ -78,6 +78,7 @@ PAST_LOST = "the past is thrown away"
 ONLY_RISES = "only a tile with a new maximum counts"
 LATE = "K or V comes one tile late"
 BASES = "base 2 and base e are mixed"
+ADDED_IN_LOG = "a small number is added in the logarithm"
 UNSCALED_MAXIMUM = "the maximum is that of unscaled scores"
 TIMES_INFINITY = "0 times infinity is NaN"
 BASES_SLIPS = tuple(name for name in SLIPS if name.startswith("base"))
@@ -371,7 +372,7 @@ _LSE = Known.table(
     ("lse is made of old notes",
      "m + ln(l) takes the m and the l after the last tile: one of the two is from before it.",
      "lse_of_the_m_before", "lse_of_the_l_before"),
-    ("a small number is added in the logarithm",
+    (ADDED_IN_LOG,
      "lse is m + ln(l): what is added to l is missing nowhere. Where l may be 0, choose another "
      "number by where.",
      *(name for name in SLIPS if name.endswith("_in_the_log"))),
@@ -428,10 +429,12 @@ def order_matters(loop: Slip) -> bool:
     return not (plain or loop.past_end or np.isfinite(loop.fill) or loop.backwards)
 
 
-# P is made by exp(s - lse), of a wrong lse: asked for when none of those above explains it.
+# P is made by exp(s - lse), of a wrong lse: asked for when none of those above explains it. What is
+# added in the logarithm may then be added to the sum as well: o is the same.
 _SELDOM = tuple(
     made
     for one in (*(one for one in _KNOWN if one.name in (ZERO_AT_LEAST, NOT_THE_MAXIMUM)), *_LSE)
+    if one.name != ADDED_IN_LOG
     if (made := _other_loops(one, only=lambda loop: True, divide="by lse")).slips
 )
 
