@@ -533,8 +533,9 @@ def streamed(
         m, l_sum, o, careless, whole = last.m, last.l_sum, last.o, last.careless, last.whole
     for other in second:
         l_sum, o = l_sum + other.l_sum, o + other.o
+        careless, whole = careless and other.careless, whole and other.whole
     if slip.repaid:
-        l_sum = l_sum - -n_k % tile * np.exp(-_finite(m, guarded))
+        l_sum = l_sum - -n_k % tile * np.exp(-finite_max(m))
     careless = careless and (slip.l_guarded is not None or bool(l_sum.all()))
     faint = is_coarse(l_sum)
     if guarded if slip.l_guarded is None else slip.l_guarded:
