@@ -83,7 +83,7 @@ _AUDIT_MISTAKES = Mistake.table(
      "the bytes or FLOPs of one head are set against those of all 32: take both of one, or both "
      "of all.",
      *(_with(factor=(factor, _FAILS))
-       for factor in (65 * 32, 65 / 32, 64 * 32 + 1, 64 / 32 + 1, 64 * 32, 64 / 32))),
+       for factor in (65 * 32, 65 / 32, 64 * 32 + 1, 64 / 32 + 1, 64 * 32))),
     ("the factor leaves out Q, K, V, O", "naive is the four trips plus Q, K, V and O.",
      _with(factor=(64, _FAILS))),
     ("the intensity is d",

@@ -32,8 +32,8 @@ from course_lib.judging.misconceptions import (
     SAYS,
     SMALL_RISE,
     STALE,
-    TWO_DESKS,
     STARTS_LOW,
+    TWO_DESKS,
     UNSCALED_MAXIMUM,
     attention_mistakes,
 )
