@@ -33,6 +33,7 @@ from course_lib.judging.misconceptions import (
     SMALL_RISE,
     STALE,
     STARTS_LOW,
+    TWO_DESKS,
     UNSCALED_MAXIMUM,
     attention_mistakes,
 )
@@ -307,7 +308,7 @@ OF_THE_LOOP = frozenset({
     "the past is thrown away",
     "each tile is normalised on its own", "not divided by the sum",
     "the new tile is rescaled as well", "rescaled twice", BASES, BOUNDED, LEFT_OUT, SMALL_RISE,
-    MOST_BELOW, STALE, ONLY_RISES,
+    MOST_BELOW, STALE, TWO_DESKS, ONLY_RISES,
     "the scale is missing", "scaled twice", "the root of head_dim is cut to a whole number",
     "the scale is upside down", "a hidden score is not -inf", "K is read in place of V",
     "K is reshaped, not transposed",
