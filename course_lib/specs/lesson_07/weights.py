@@ -20,6 +20,9 @@ from course_lib.judging.spec import FAR, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64, in_float32, score_rounding
 
 
+_WHOLE = "tile (0, 0), which holds all keys that are given; lse is of longer rows"
+
+
 def _weights_cases(rng: Generator) -> list[Case]:
     import torch
 
@@ -51,8 +54,7 @@ def _weights_cases(rng: Generator) -> list[Case]:
         turned,
         case("tile (1, 0); lse is of longer rows", 40, 50, 16, 1, 0, block_q=16, block_k=32, of=90),
         of_drawn(jump, jumping, 65, 1, 1, shows, block_q=16, block_k=32),
-        case("tile (0, 0) of 12 queries and 20 keys: all that is given; lse is of longer rows",
-             12, 20, 16, 0, 0, block_q=16, block_k=32, of=50),
+        case(_WHOLE, 12, 20, 16, 0, 0, block_q=16, block_k=32, of=50),
     ]
 
 
