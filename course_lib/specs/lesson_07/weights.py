@@ -19,7 +19,6 @@ from course_lib.judging.judges import array_finding
 from course_lib.judging.spec import FAR, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64, in_float32, score_rounding
 
-
 _WHOLE = "tile (0, 0), which holds all keys that are given; lse is of longer rows"
 
 
