@@ -360,9 +360,9 @@ _ONE_SUM, _ALL_FOR_ANY = Mistake.table(
     ("one sum for the whole tile",
      "l_sum has shape (n_rows,), one number for each query: sum p over axis 1 only.",
      _one_sum_per_tile),
-    ("rescaled only where all maxima rise",
-     "the sum and the output are rescaled only in tiles in which the maximum of every row rises: "
-     "is `all` asked where `any` is meant? Rows whose own maximum rose keep the old scale.",
+    ("not rescaled where a row asks for it",
+     "the sum and the output are rescaled in too few tiles: is `all` asked where `any` is meant, or "
+     "is one row asked for all? Rows whose own maximum rose keep the old scale.",
      Model(Misreading(loop=SLIPS["neither_unless_all_rise"]))),
 )  # fmt: skip
 _LOOP_MISTAKES = Mistake.table(

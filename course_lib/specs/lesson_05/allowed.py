@@ -208,9 +208,9 @@ _MISTAKES = Mistake.table(
     ("the size of a score is compared, not the score",
      "A score far below 0 is below the limit, too: no tl.abs.",
      partial(_other, allows=lambda x, limit: np.abs(x) <= limit)),
-    ("scores are compared in half precision",
-     "near the limit float16 has no number for every score: which of two is larger may be lost. "
-     "Compare the scores as they were loaded.",
+    ("scores near the limit are not compared exactly",
+     "Is the limit moved a little, or are scores compared in float16, which has no number for each "
+     "of them? Compare the scores as they were loaded with the limit as it is given.",
      partial(_other, allows=lambda x, limit: _half(x) <= limit)),
     ("the limit itself is hidden", "A score that equals the limit is allowed: <=, not <.",
      partial(_other, allows=np.less)),
