@@ -190,9 +190,9 @@ class Comparison:
 
     def _on_its_line(self) -> str:
         """Return the line on which the guess was planted, with the answer's flag on it."""
+        unit = self.unit if len(self.unit) == 1 else ""  # the bars below have it
         flags = [
-            (value, colour, f"{name}: {said(value, self.unit)}")
-            for value, colour, name in self._rows()
+            (value, colour, f"{name}: {said(value, unit)}") for value, colour, name in self._rows()
         ]
         line = guess_line(flags, self._verdict(), *self.ends)
         caption = f'<p style="{_NOTE}">By factors: a long tick is 10 times the one before.</p>'

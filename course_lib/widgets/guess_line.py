@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import permutations, product
 
 from course_lib.style.palette import hex_of
 
@@ -15,6 +16,7 @@ Flag = tuple[float, str, str]
 
 _GROUND = "var(--jp-layout-color0, Canvas)"
 _ROW = 28  # px, of a flag
+_PHONE, _LETTER = 418, 9.3  # px: of a line there, with 20 beside it; of a letter that is wide
 
 
 def ends(values: Sequence[float], least: float | None, most: float | None) -> tuple[int, int]:
@@ -32,7 +34,7 @@ def guess_line(
     at = [100 * (math.log10(value) - low) / (high - low) for value, *_ in flags]
     start, end = sorted(at[-2:])
     foot = _ROW * len(flags) + 8
-    rows = _rows(at)
+    rows = _rows(at, [len(text) for *_, text in flags])
     poles = "".join(
         _flag(x, 1 + _ROW * row, foot, right, flag)
         for x, (row, right), flag in zip(at, rows, flags, strict=True)
@@ -53,12 +55,25 @@ def guess_line(
     )
 
 
-def _rows(at: Sequence[float]) -> list[tuple[int, bool]]:
-    """Return the row of each flag, and whether it points right, so that none lies on a pole."""
-    order = sorted(range(len(at)), key=lambda i: at[i])
-    right = [x < 35 or (x <= 65 and i != order[0]) for i, x in enumerate(at)]
-    first = [i for i in order if right[i]] + [i for i in reversed(order) if not right[i]]
-    return [(first.index(i), right[i]) for i in range(len(at))]
+def _rows(at: Sequence[float], letters: Sequence[int]) -> list[tuple[int, bool]]:
+    """Return each flag's row and whether it points right: so that none is cut or on a pole."""
+    xs = [x / 100 * _PHONE for x in at]
+    wide = [18 + _LETTER * many for many in letters]
+
+    def cost(how: tuple[tuple[int, ...], tuple[bool, ...]]) -> float:
+        rows, right = how
+        sides = zip(xs, wide, right, strict=True)
+        flags = [(x, x + w) if to_right else (x - w, x) for x, w, to_right in sides]
+        cut = sum(max(0, -20 - left) + max(0, end - _PHONE - 20) for left, end in flags)
+        on_poles = sum(
+            left + 2 < x < end - 2 and above < row
+            for (left, end), row in zip(flags, rows, strict=True)
+            for x, above in zip(xs, rows, strict=True)
+        )
+        return cut + 100 * on_poles - 0.1 * sum(right)
+
+    ways = product(permutations(range(len(at))), product((True, False), repeat=len(at)))
+    return list(zip(*min(ways, key=cost), strict=True))
 
 
 def _flag(x: float, top: int, foot: int, right: bool, flag: Flag) -> str:

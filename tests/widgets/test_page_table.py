@@ -343,6 +343,11 @@ OVERLAPS = """() => { const of = [...document.querySelectorAll('.fac-stage text'
 def test_no_word_lies_on_another(mount, width, settings):
     page = mount(PageTable(**settings), width=width, reduced=True)
     assert page.evaluate(OVERLAPS) == []
+    ends = page.locator(".fac-stage text").evaluate_all(
+        "ns => ns.map(n => n.getBoundingClientRect()).flatMap(b => [b.left, b.right])"
+    )
+    assert min(ends) >= 0, "nor is one cut"
+    assert max(ends) <= width
 
 
 @pytest.mark.browser

@@ -191,7 +191,7 @@ function render({ model, el }) {
     const large = get("slots") > 512, beside = !large && width > 62 * fs, lines = large ? 8 : 4, across = Math.ceil(get("slots") / lines), gutter = 1.2 * fs;
     const column = beside ? Math.min(27 * fs, 0.33 * width) : width, room = beside ? width - column - gutter : width;
     const slotIn = (left) => (room - left - 6) / across, narrow = size * slotIn(gutter) <= (large ? 4 : 1.9) * fs; // no room in a page: numbers above, and at the left of a row
-    const inset = narrow ? wide(`page ${pages()}`, 0.8 * fs) + 0.5 * fs : gutter + 5, slot = slotIn(inset), left = (beside ? column : 0) + inset;
+    const inset = narrow ? wide(`page ${pages()}`, 0.9 * fs) + 0.5 * fs : gutter + 5, slot = slotIn(inset), left = (beside ? column : 0) + inset;
     const lane = now.copied && !large ? 1.5 * fs : 0, tall = (large ? 1.2 : beside ? 2.6 : fs > 20 ? 1.5 : 1.8) * fs - lane / lines, gap = large ? 2 : fs, over = narrow ? 4 : 1.3 * fs; // a copy's arrow takes its room from the rows
     const low = large ? tall : (beside ? 1.5 : 1.1) * fs, r = get("reserve"), shared = Object.keys(c.holders).filter((page) => c.holders[page] > 1);
     let y = 0;
@@ -223,7 +223,7 @@ function render({ model, el }) {
 
   /** What all of it is for, on one scale of all slots: what is held, what of it is empty, and what is free after it. */
   function drawResult(add, ways, { x, y, width }, fs) {
-    const from = x + 3.8 * fs, long = width - 3.8 * fs - 5.6 * fs, px = (slots) => (slots / get("slots")) * long;
+    const from = x + 3.8 * fs, words = 0.6 * fs + Math.max(4.8 * fs, ...ways.map(([, held, none]) => wide(`${none} of ${held}`, 0.83 * fs))), long = width - 3.8 * fs - words, px = (slots) => (slots / get("slots")) * long;
     empty(add, "result key", x, y + 0.25 * fs, 1.6 * fs, 1.1 * fs);
     add("result", "text", { class: "fac-t-name", x: x + 2.1 * fs, y: y + 1.2 * fs }, "held, but empty");
     add("result scale", "text", { class: "fac-t-soft", x: from + long, y: y + 1.2 * fs, "text-anchor": "end" }, `${get("slots")} slots`);
@@ -393,7 +393,7 @@ function render({ model, el }) {
       const rest = many * broad - full;
       if (rest > 1) [stripes, wastes] = [stripes + stripesOf(x + full, y, rest, tall, rest < 8 ? 5 : 10), wastes + box(x + full, y, rest, tall)];
     }
-    if (broad > 10) for (const page of Object.keys(holding).map(Number)) if ((page + 1) % each && page + 1 in holding) seams += `M${(place(page)[0] + broad).toFixed(1)} ${place(page)[1]}v${tall}`; // two pages are two, though one request has both
+    if (slot >= 5 && size > 1) for (const page of Object.keys(holding).map(Number)) if ((page + 1) % each && page + 1 in holding) seams += `M${(place(page)[0] + broad).toFixed(1)} ${place(page)[1]}v${tall}`; // two pages are two, though one request has both: where slots have ticks
     if (narrow) {
       // whose the pages are, above the first row
       const firsts = {};
@@ -419,7 +419,7 @@ function render({ model, el }) {
     add("wastes", "path", { class: "fac-waste", d: wastes });
     add("stripes", "path", { class: "fac-waste-stripes", d: stripes });
     add("slots", "path", { class: "fac-pages-ticks", d: ticks });
-    add("seams", "path", { class: "fac-pages-seams", d: seams });
+    add("seams", "path", { class: "fac-pages-seams", "stroke-width": Math.min(5, 0.15 * broad), d: seams });
     add("edges", "path", { class: "fac-pages-edges", d: edges });
     add("mine", "path", { class: "fac-pages-mine", d: mine });
     const bottom = high(rows - 1) + tall, cell = broad / size;
