@@ -306,7 +306,7 @@ _MERGES = table(
      "instead of m.",
      partial(_merge, guard=False)),
     ("o is taken for an average inside merge",
-     "the o of a state is a sum, not an average: each is multiplied by its factor, not by its l nor "
+     "the o of a state is a sum, not an average: it is multiplied by its factor, not by its l, nor "
      "divided by one, and the division comes at the very end.",
      _merge_averages, _merge_and_divide, _merge_weighed_twice),
     ("m becomes 0 where no key was seen",

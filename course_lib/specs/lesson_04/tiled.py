@@ -305,8 +305,7 @@ OF_THE_LOOP = frozenset({
     "each tile uses its own maximum", "one maximum for the whole tile",
     "a very negative maximum is replaced", STARTS_LOW, "m is never updated",
     "no maximum is subtracted", CLIPPED, NOT_THE_MAXIMUM, "divided in every tile",
-    "the past is thrown away",
-    "each tile is normalised on its own", "not divided by the sum",
+    "the past is thrown away", "each tile is normalised on its own", "not divided by the sum",
     "the new tile is rescaled as well", "rescaled twice", BASES, BOUNDED, LEFT_OUT, SMALL_RISE,
     MOST_BELOW, STALE, TWO_DESKS, ONLY_RISES,
     "the scale is missing", "scaled twice", "the root of head_dim is cut to a whole number",
@@ -361,8 +360,8 @@ _ONE_SUM, _ALL_FOR_ANY = Mistake.table(
      "l_sum has shape (n_rows,), one number for each query: sum p over axis 1 only.",
      _one_sum_per_tile),
     ("not rescaled where a row asks for it",
-     "the sum and the output are rescaled in too few tiles: is `all` asked where `any` is meant, or "
-     "is one row asked for all? Rows whose own maximum rose keep the old scale.",
+     "the sum and the output are rescaled in too few tiles: is `all` asked where `any` is meant, "
+     "or one row for all? Rows whose own maximum rose keep the old scale.",
      Model(Misreading(loop=SLIPS["neither_unless_all_rise"]))),
 )  # fmt: skip
 _LOOP_MISTAKES = Mistake.table(
