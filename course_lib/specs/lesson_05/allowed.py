@@ -211,7 +211,8 @@ _MISTAKES = Mistake.table(
     ("scores near the limit are not compared exactly",
      "Is the limit moved a little, or are scores compared in float16, which has no number for each "
      "of them? Compare the scores as they were loaded with the limit as it is given.",
-     partial(_other, allows=lambda x, limit: _half(x) <= limit)),
+     partial(_other, allows=lambda x, limit: _half(x) <= limit),
+     partial(_other, allows=lambda x, limit: _half(x) <= _half(limit))),  # as Triton 3.9 does
     ("the limit itself is hidden", "A score that equals the limit is allowed: <=, not <.",
      partial(_other, allows=np.less)),
     ("a hidden score is 0",
