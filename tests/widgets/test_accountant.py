@@ -724,9 +724,10 @@ def test_boxes_of_launches_are_flat_and_say_what_they_are(mount):
     said = page.locator(".fac-launch-in")
     assert set(said.all_text_contents()) == {"launch, 5 µs"}
     assert said.count() == 8
-    whole = [one.bounding_box() for one in boxes.all()]
-    words = [*said.all(), *page.locator(".fac-end:visible").all()]
-    for text in (one.bounding_box() for one in words):
-        inside = [b for b in whole if b["x"] <= text["x"] and text["x"] + text["width"] < b["x"] + b["width"] and b["y"] <= text["y"] < b["y"] + b["height"]]  # fmt: skip
-        for b in inside:
-            assert text["y"] + text["height"] <= b["y"] + b["height"] + 3
+    edges = """ns => ns.map((n) => n.getBoundingClientRect())
+      .map(({ left, top, right, bottom }) => [left, top, right, bottom])"""
+    words = said.evaluate_all(edges) + page.locator(".fac-end:visible").evaluate_all(edges)
+    for left, top, right, bottom in boxes.evaluate_all(edges):
+        within = [low for a, b, c, low in words if left <= a and c < right and top <= b < bottom]
+        assert within
+        assert max(within) <= bottom + 3

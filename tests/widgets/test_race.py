@@ -857,7 +857,7 @@ def test_the_slider_of_the_tapes_ends_where_they_end_and_nothing_is_cut_off(moun
     page = mount(Race(1024, 128, 128, 128, at=0.0, flag=0.3), width=480, reduced=True)
     tape = page.locator(".fac-race-scrub").first.bounding_box()
     slider, look = page.get_by_label("Tape", exact=True).evaluate(
-        "n => [n.getBoundingClientRect().left, getComputedStyle(n)].map((x) => x.backgroundPositionX ?? x)"
+        "n => [n.getBoundingClientRect().left, getComputedStyle(n).backgroundPositionX]"
     )
     assert slider >= 0
     assert slider + float(look.split("px")[0]) == pytest.approx(tape["x"], abs=1)

@@ -203,7 +203,7 @@ def test_at_the_start_the_desk_is_empty_and_the_first_tiles_are_outlined(mount):
 def test_the_guess_is_asked_below_the_title_and_only_its_handle_is_bright(mount):
     """Three rings of one kind competed; on a phone the guess lay a screen below its instruction.
 
-    Then the buttons stood between the bars and the grid that they count, then between grid and chip.
+    Then the buttons stood between the bars and the grid that they count, then above the chip.
     """
     page = mount(TileSchedule(), width=480, reduced=True)
     asks, grid, desk, guess, buttons = (
@@ -438,7 +438,8 @@ def test_a_line_leads_from_the_tile_at_work_to_the_chip(mount, width):
     for step in (1, 6, 10):
         page.evaluate(f"facModel.set('step', {step})")
         ends = line.evaluate(
-            "n => [0, n.getTotalLength()].map((at) => n.getPointAtLength(at)).map((p) => [p.x, p.y])"
+            """n => [0, n.getTotalLength()].map((at) => n.getPointAtLength(at))
+              .map((p) => [p.x, p.y])"""
         )
         for (x, y), what in zip(ends, (".fac-cell.fac-now", ".fac-tile-desk"), strict=True):
             left, top, right, low = page.locator(f".fac-stage {what}").evaluate(box)
