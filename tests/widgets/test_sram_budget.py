@@ -418,3 +418,75 @@ def test_each_handle_has_its_name_and_what_it_moves_is_outlined_while_it_is_held
             assert abs(outline.bounding_box()["x"] - part["x"]) < 4, letter
         page.mouse.up()
         page.wait_for_function("!document.querySelector('.fac-sram-pair')")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.parametrize("block", [128, 512])
+def test_the_axis_of_both_pictures_is_drawn_once_between_them(mount, width, block):
+    """Both lay on one axis of KiB that nothing showed."""
+    page = mount(SramBudget(block_q=block), width=width, reduced=True)
+    ticks = page.locator(".fac-sram-kib")
+    kib = [int(text) for text in ticks.all_text_contents()]
+    assert len(kib) > 2
+    assert page.get_by_text("KiB of on-chip memory").count() == 1
+    zero, *rest = page.locator(".fac-sram-kib").evaluate_all(
+        "ns => ns.map((n) => n.x.baseVal[0].value)"
+    )
+    shared = sum(SramBudget(block_q=block).buffer_bytes().values()) / 1024
+    here = page.locator(".fac-sram-here").evaluate("n => n.cx.baseVal.value")
+    for x, at in zip(rest, kib[1:], strict=True):
+        assert (x - zero) / at == pytest.approx((here - zero) / shared, rel=1e-3)
+    y = page.locator(".fac-sram-axis").bounding_box()["y"]
+    block_, line = (
+        page.locator(f".fac-sram-{one}").first.bounding_box() for one in ("buffer", "line")
+    )
+    assert block_["y"] + block_["height"] < y < line["y"]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_where_the_curve_leaves_its_picture_an_arrow_says_what_comes_next(mount, width):
+    budget = SramBudget()
+    page = mount(budget, width=width, reduced=True)
+    arrow, line = (page.locator(f".fac-sram-{one}").bounding_box() for one in ("off", "line"))
+    assert arrow["x"] + arrow["width"] / 2 == pytest.approx(line["x"] + 1, abs=2), "where it begins"
+    text = page.locator(".fac-sram-off-says").text_content()
+    reads, rows = map(int, re.findall(r"\d+", text))
+    assert reads > 200
+    assert SramBudget(block_q=rows).rereads() == reads
+    assert SramBudget(block_q=rows + 16).rereads() <= 200, "the first that is off"
+    page.evaluate("facModel.set('n', 1)")
+    page.wait_for_function("!document.querySelector('.fac-sram-off')")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.parametrize("block", [128, 256])
+def test_no_name_of_a_part_hides_a_limit(mount, width, block):
+    """L4's line ended at the plate "K 64 KiB" and went on below it."""
+    page = mount(SramBudget(block_q=block, block_k=block, d=128), width=width, reduced=True)
+    limits = page.locator(".fac-sram-limit").evaluate_all("ns => ns.map((n) => n.getBBox().x)")
+    assert len(limits) == 4
+    for x, w in page.locator(".fac-chip").evaluate_all(
+        "ns => ns.map((n) => n.getBBox()).map((b) => [b.x, b.width])"
+    ):
+        assert not any(x - 1 < at < x + w + 1 for at in limits)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("block", [128, 256])
+def test_on_a_phone_every_gpu_has_its_yes_or_no_and_the_grey_note_its_line(mount, block):
+    page = mount(SramBudget(block_q=block, block_k=block, d=128), width=480, reduced=True)
+    marks = page.locator(".fac-stage text").all_text_contents()
+    verdicts = [mark.split(": ")[1] for mark in marks if re.match(r"\d+: ", mark)]
+    assert verdicts == (["no", "no", "yes", "yes"] if block == 128 else ["no"] * 4)
+    lead = page.locator(".fac-sram-note-lead")
+    assert lead.count() == (block == 128)
+    if block == 128:
+        bare = "n => (({ x, y, width, height }) => ({ x, y, width, height }))(n.getBBox())"
+        box, grey = lead.evaluate(bare), page.locator(".fac-fill-other").evaluate(bare)
+        note = page.locator(".fac-stage text", has_text="grey: 1 KiB").evaluate(bare)
+        assert box["x"] == pytest.approx(grey["x"] + grey["width"], abs=2)
+        assert box["x"] + box["width"] < note["x"] + note["width"]
+        assert box["y"] + box["height"] == pytest.approx(note["y"], abs=6)

@@ -203,7 +203,7 @@ def test_at_the_start_the_desk_is_empty_and_the_first_tiles_are_outlined(mount):
 def test_the_guess_is_asked_below_the_title_and_only_its_handle_is_bright(mount):
     """Three rings of one kind competed; on a phone the guess lay a screen below its instruction.
 
-    Then the buttons stood between the bars and the grid that they count.
+    Then the buttons stood between the bars and the grid that they count, then above the chip.
     """
     page = mount(TileSchedule(), width=480, reduced=True)
     asks, grid, desk, guess, buttons = (
@@ -216,13 +216,13 @@ def test_the_guess_is_asked_below_the_title_and_only_its_handle_is_bright(mount)
             "[data-fac-part=schedule-steps]",
         )
     )
-    for above, below in itertools.pairwise([asks, guess, grid, buttons, desk]):
+    for above, below in itertools.pairwise([asks, guess, grid, desk, buttons]):
         assert above["y"] + above["height"] <= below["y"] + 4
     assert page.locator(".fac").bounding_box()["height"] < 1000
     assert page.locator(".fac-knob").count() == 1
     assert grid["y"] - guess["y"] - guess["height"] < 130, "right below the bars"
     names = page.locator(".fac-stage text[data-names]")
-    assert names.all_text_contents() == ["drag me"]
+    assert names.all_text_contents() == ["drag me: your guess"]
     zero = page.locator(".fac-stage text.fac-t-soft", has_text=re.compile("^0$")).first
     knob, zero = page.locator(".fac-knob-guess").bounding_box(), zero.bounding_box()
     assert knob["x"] + knob["width"] < zero["x"] + zero["width"] / 2, "1 × was an answer: off it"
@@ -360,18 +360,21 @@ def test_a_guess_is_made_without_a_mouse(mount):
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 def test_the_tiles_on_chip_have_the_size_that_they_have_in_the_grid(mount, width):
-    """They were a row of swatches of 26 pixels, and a quarter of the screen was empty."""
+    """They were swatches; beside half a screen of nothing they are larger, all by one factor."""
     page = mount(TileSchedule(mask="causal", step=6), width=width, reduced=True)
     size = "ns => ns.map(n => [n.getBBox().width, n.getBBox().height])"
     grid = page.locator("[data-fac-part=schedule-grid]")
     desk = ".fac-stage > g:not([data-fac-part]) > .fac-edge.fac-fill-"
+    lens = set()
     for fill in "qkvo":
         (on_chip,) = page.locator(f"{desk}{fill}").evaluate_all(size)
-        assert on_chip == pytest.approx(grid.locator(f".fac-fill-{fill}").first.evaluate(
-            "n => [n.getBBox().width, n.getBBox().height]"), abs=0.1)  # fmt: skip
+        lies = grid.locator(f".fac-fill-{fill}").first.evaluate_all(size)[0]
+        lens |= {round(a / b, 2) for a, b in zip(on_chip, lies, strict=True)}
+    (lens,) = lens
+    assert lens == 1 if width == 480 else lens > 1.4
     (scores,) = page.locator(f"{desk}s").evaluate_all(size)
     cell = grid.locator(".fac-cell").first.evaluate("n => [n.getBBox().width, n.getBBox().height]")
-    assert scores == pytest.approx([side + 1 for side in cell], abs=0.1)
+    assert scores == pytest.approx([lens * (side + 1) for side in cell], rel=0.01)
     page.get_by_text("more: ").click()
     page.get_by_label("B_q").first.press("End")
     page.get_by_label("B_k").first.press("End")
@@ -413,14 +416,58 @@ def test_no_other_schedule_stands_on_the_axis_of_this_one(mount):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("step", [0, 6])
-def test_on_a_phone_the_buttons_stand_under_the_grid_and_the_chip_is_last(mount, step):
+def test_on_a_phone_the_chip_is_right_below_the_grid_and_the_buttons_below_it(mount, step):
+    """The buttons stood between the chip and the tile that it holds."""
     page = mount(TileSchedule(n_q=16, n_k=16, step=step, guess=2), width=480, reduced=True)
     grid = page.locator("[data-fac-part=schedule-grid]").bounding_box()
     bar = page.locator("[data-fac-part=schedule-steps]").bounding_box()
     chip = page.locator(".fac-tile-desk").bounding_box()
+    assert 0 <= chip["y"] - grid["y"] - grid["height"] < 40
+    assert chip["y"] + chip["height"] <= bar["y"]
     name = page.locator(".fac-stage text", has_text="on chip").bounding_box()
-    assert 0 <= bar["y"] - grid["y"] - grid["height"] < 40
-    assert bar["y"] + bar["height"] <= name["y"] < chip["y"]
+    assert name["x"] > chip["x"] + chip["width"], "beside it"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_a_line_leads_from_the_tile_at_work_to_the_chip(mount, width):
+    page = mount(TileSchedule(mask="causal"), width=width, reduced=True)
+    line = page.locator(".fac-tile-leader:not(.fac-tile-halo)")
+    assert line.count() == 0, "nothing is there yet"
+    box = "n => { const b = n.getBBox(); return [b.x, b.y, b.x + b.width, b.y + b.height]; }"
+    for step in (1, 6, 10):
+        page.evaluate(f"facModel.set('step', {step})")
+        ends = line.evaluate(
+            """n => [0, n.getTotalLength()].map((at) => n.getPointAtLength(at))
+              .map((p) => [p.x, p.y])"""
+        )
+        for (x, y), what in zip(ends, (".fac-cell.fac-now", ".fac-tile-desk"), strict=True):
+            left, top, right, low = page.locator(f".fac-stage {what}").evaluate(box)
+            assert left - 1 <= x <= right + 1
+            assert top - 1 <= y <= low + 1
+    desk, stage = (page.locator(of).bounding_box() for of in (".fac-tile-desk", ".fac-stage"))
+    if width == 1280:
+        assert desk["width"] * desk["height"] > 2 * 163 * 157, "of a screen's size"
+    assert desk["y"] + desk["height"] <= stage["y"] + stage["height"]
+
+
+@pytest.mark.browser
+def test_until_it_is_set_the_flag_leaves_the_axis_clear_and_the_axis_is_alike_everywhere(mount):
+    """It lay on the bar of K and on the line at 1 ×; the axis ended at 5 × or at 6 ×."""
+    marks = {}
+    for width in (480, 1280, 1920):
+        page = mount(TileSchedule(), width=width, reduced=True, again=True)
+        cloth = page.locator(".fac-tile-cloth").bounding_box()
+        texts = page.locator(".fac-stage text", has_text=re.compile(r"^\d+ ×$"))
+        marks[width] = texts.all_text_contents()
+        low = max(one["y"] + one["height"] for one in (text.bounding_box() for text in texts.all()))
+        assert cloth["y"] > low - 4
+        for once in page.locator(".fac-tile-once").all():
+            box = once.bounding_box()
+            assert box["y"] + box["height"] < cloth["y"]
+        page.evaluate("facModel.set('guess', 2)")
+        assert page.locator(".fac-tile-cloth").bounding_box()["y"] < low, "on the axis"
+    assert marks[480] == marks[1280] == marks[1920]
 
 
 @pytest.mark.browser

@@ -335,9 +335,9 @@ def test_the_old_stack_shrinks_by_alpha_and_the_new_part_is_what_lies_on_the_des
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
 def test_the_bars_of_p_stack_into_l(mount, width):
-    """p is as tall as the scores it is of, a whole number of times as in ℓ, and that is said.
+    """p is as tall as it will be in ℓ, beside a stack of it: what lands can be followed by size.
 
-    ℓ showed what it would get while p was still the line that ran.
+    It was three times as tall ("3 × as in ℓ"); ℓ showed what it would get while p still ran.
     """
     stepper = TileStepper()
     page = mount(at(stepper, 12), width=width, reduced=True)
@@ -345,12 +345,9 @@ def test_the_bars_of_p_stack_into_l(mount, width):
     bars = page.locator("[data-fac-part=stepper-tiles] + g rect.fac-step-bar").evaluate_all(box)
     old = page.locator("[data-fac-part=stepper-notes] .fac-step-bar").first.evaluate_all(box)
     first, stop = stepper.data["tiles"][1]
-    (lens,) = page.locator(".fac-stage text", has_text="as in ℓ").all_text_contents()
-    many = int(lens.split(" ×")[0])
-    one = page.locator("[data-fac-part=stepper-tiles] + g .fac-step-m-old").bounding_box()["y"]
-    plate = page.locator(".fac-step-plate").nth(1).bounding_box()
-    foot = page.locator("[data-fac-part=stepper-tiles] + g .fac-step-base").bounding_box()["y"]
-    assert foot - one > 0.37 * plate["height"], "a weight of 1 is as tall as a high score"
+    assert not re.search(r"\d × (as|ℓ)", page.text_content(".fac-stage"))
+    heap = page.locator(".fac-step-heap").evaluate_all(box)
+    assert page.locator(".fac-step-flown").count() == 0
     assert page.locator(".fac-step-landed").count() == 0, "the line of ℓ has not run yet"
     says = page.locator(".fac-stage text", has_text="exp(−").bounding_box()
     assert any("= 0.272" in text for text in page.locator(".fac-stage text").all_text_contents())
@@ -367,7 +364,9 @@ def test_the_bars_of_p_stack_into_l(mount, width):
     page.evaluate("facModel.set('step', 13)")
     parts = page.locator("[data-fac-part=stepper-notes] .fac-step-landed").evaluate_all(box)
     assert len(parts) == stop - first
-    assert [many * tall for _, tall in parts] == pytest.approx([t for _, t in bars], abs=0.05)
+    for drawn in (bars, heap):
+        assert [tall for _, tall in parts] == pytest.approx([t for _, t in drawn], abs=0.05)
+    assert page.locator(".fac-step-flown").evaluate_all(box) == heap, "its outline stays behind"
     assert "+ 0.552" in page.locator(".fac-stage text").all_text_contents()
     tops = [old[0][0], *(y for y, _ in parts)]
     heights = [tall for _, tall in parts]
@@ -827,3 +826,17 @@ def test_a_mistake_is_a_button_that_stays_down_until_it_is_pressed_again(mount):
         button.click()
         assert page.evaluate("facModel.get('mistake')") == name
         assert button.get_attribute("aria-pressed") == str(name == "neither").lower()
+
+
+@pytest.mark.browser
+def test_the_picture_is_larger_than_the_code_and_one_mistake_is_the_first(mount):
+    """Code and mistakes took as much room as the chart; of six mistakes none came first."""
+    page = mount(at(TileStepper(), 12), width=1280, reduced=True)
+    chart, code = (page.locator(what).bounding_box() for what in (".fac-stage", ".fac-code"))
+    assert chart["height"] > 1.7 * code["height"]
+    plate = page.locator(".fac-step-plate").first.bounding_box()
+    assert plate["height"] > 310
+    (first,) = page.locator(".fac-step-first").all_text_contents()
+    assert f"first “{first}”" in page.inner_text(".fac-step-try")
+    stepper = by_hand()
+    assert stepper.streamed(next(k for k, v in VARIANTS.items() if v == first)) > max(VALUES[1])

@@ -95,6 +95,7 @@ const RING = 26; // pixels: on a smaller S the handle would hide it
 const thousands = (n) => (n >= 65536 && n % 1024 === 0 ? `${n / 1024}k` : `${n}`); // as the plot over N has them
 const plainly = (label) => label.replace(/ \(.*/, "");
 const LIMITS = { overhead: "launches set", traffic: "traffic sets", arithmetic: "arithmetic sets" };
+const WAITS = ["waits for", "arithmetic"];
 const TURN = ["q", "k", "s", "s_scaled", "p", "v", "o"]; // the order in which naive code makes its trips
 
 function render({ model, el }) {
@@ -175,11 +176,11 @@ function render({ model, el }) {
     h("div", { class: "fac-controls" }, lay, fields[0].node, fields[1].node), h("div", { class: "fac-folds" }, addsUp, more, overN), voice.node);
 
   function lane(name, color) {
-    const label = h("b", {}, name), ratio = h("em", {}), value = h("span", { class: "fac-bytes" }), marks = s("g", {}), over = s("g", {}), named = s("g", {});
+    const label = h("b", {}, name), ratio = h("span"), of = h("small"), value = h("span", { class: "fac-bytes" }), marks = s("g", {}), over = s("g", {}), named = s("g", {});
     const time = h("b", { class: "fac-time" }), says = h("small", {}), end = h("div", { class: "fac-end" }, time, says);
     const svg = s("svg", { class: "fac-lane", "aria-hidden": "true" }, marks, over, named);
-    const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, ratio, value), h("div", { class: "fac-clip" }, svg), end);
-    return { node, label, value, ratio, time, says, end, svg, marks, named, timed: scene(over) };
+    const node = h("div", { class: "fac-bar" }, h("div", { class: `fac-bar-head fac-text-${color}` }, label, h("em", {}, ratio, of), value), h("div", { class: "fac-clip" }, svg), end);
+    return { node, label, value, ratio, of, time, says, end, svg, marks, named, timed: scene(over) };
   }
 
   function modelLane(m) {
@@ -242,7 +243,8 @@ function render({ model, el }) {
     lanes.forEach((l, i) => {
       l.counts = (bytes) => write(l.value, waits ? milliseconds(1000 * lasts[i]) : bytesText(bytes));
       l.counts(totals[i]);
-      write(l.ratio, bound >= 0 && lanes.length > 1 ? `${times(counts[i] / counts[bound])} ×${waits && counts[i] !== counts[bound] && el.clientWidth > 640 ? " the time" : ""}` : "");
+      write(l.ratio, bound >= 0 && lanes.length > 1 ? `${times(counts[i] / counts[bound])} ×` : "");
+      write(l.of, l.ratio.textContent && ` the ${waits ? "time" : "bytes"}`);
       const scores = l.model.terms.map((term) => data.scores[term.tensor]).filter(Boolean);
       l.note = scores.length ? `${[...new Set(scores)].join(", ")}: ${scores.length} trips` : i === bound ? (same ? "K and V read once" : "a cache keeps K and V: read once") : `each Q tile reads K and V again: ${short(values.K_rows / values.N_k, 4)} ×`;
     });
@@ -288,14 +290,16 @@ function render({ model, el }) {
     const room = 2 ** Math.ceil(Math.log2(shape.n)), scale = Math.min(fitted(room), (waits ? Math.min(side, 0.3 * high) : side) / room), px = (x) => x * scale;
     stage.style.setProperty("--fac-beside", `${beside}px`);
     stage.classList.toggle("fac-narrow", narrow);
-    words.style.minHeight = whole < 1000 ? "2.5em" : ""; // two lines, whatever is said
+    words.style.minHeight = whole < 600 ? "3.75em" : whole < 1000 ? "2.5em" : ""; // as many lines, whatever is said
     legend.style.minHeight = whole < 600 ? "4lh" : "";
     const corner = px(shape.n), hung = corner < RING, hangs = corner + (hung ? (corner > 20 ? 0 : line) + 13 : 0), lineAt = px(arithmetic), second = scale / perUnit(values); // pixels
     const most = Math.max(...paces.map((pace) => Math.max(pace.overhead, pace.traffic))), whole_ = Math.min((column - (narrow ? 140 : 180) * z) / most, second), zoomed = second / whole_; // pixels of a second of launches
     // Where launches are the bar, one row has its bytes below it, zoomed in, and takes the room of those after it; it begins where it always does.
-    const gap = 22 * z, last = rows.length - rows.findIndex(({ l }) => l === handled), bar = waits ? Math.max(11 * z, Math.min(high - 24 * z, (last * high - 24 * z * (last - 1) - gap - px(room) - 50 * z) / last)) : 0, down = waits ? bar + gap : 0, lower = down ? `translate(0 ${down})` : "";
-    const lone = Math.max(bar + 24 * z, 70 * z), tallOf = (k) => (!waits || k < rows.length - last ? high : k === rows.length - last ? last * high - (last - 1) * lone : lone);
-    const roomy = 160 * z; // of one launch's box: its words stand in it, at the sliver that they name
+    const gap = 22 * z, last = rows.length - rows.findIndex(({ l }) => l === handled), bar = waits ? Math.max(11 * z, (narrow ? 1 : 0.5) * Math.min(high - 24 * z, (last * high - 24 * z * (last - 1) - gap - px(room) - 50 * z) / last)) : 0, // flat, where boxes are long
+      roomy = 160 * z, boxed = (l, pace) => pace.overhead * whole_ > roomy * (get("layers") * l.model.launches), // one launch's box has room for words, at the sliver that they name
+      down = waits ? bar + gap : 0, lower = down ? `translate(0 ${down})` : "";
+    const least_ = Math.max(bar + 24 * z, (narrow ? 78 : 70) * z), spare = Math.max(0, last * high - (last - 1) * least_ - down - px(room) - 50 * z), lone = least_ + (narrow || last < 2 ? 0 : spare / 2 / (last - 1)), // half of what is left over is below each of the rows after it
+      tallOf = (k) => (!waits || k < rows.length - last ? high : k === rows.length - last ? last * high - (last - 1) * lone : lone);
     for (const [k, { l, pace }] of rows.entries()) {
       const laid = row(l, values), end = px(extent(laid));
       renew(l.svg, { height: tallOf(k) });
@@ -306,24 +310,32 @@ function render({ model, el }) {
       const set = !waits && pace.limit === "arithmetic", takes = waits ? pace.traffic : pace[pace.limit]; // a row takes what sets its pace
       l.timed((add) => {
         if (waits) return launches(add, l, pace);
-        if (set) add("takes", "path", { class: "fac-clock-other fac-launch", d: `M${end} ${corner}H${Math.max(end, lineAt)}V${corner / 2}` }); // below the letters of the strips
+        if (set && lineAt > end) { // the rest of its time, beside the letters of the strips
+          add("takes", "rect", { class: "fac-clock-other fac-launch fac-wait", x: end, y: 0, width: lineAt - end, height: corner });
+          if (waitsIn(named)) WAITS.forEach((text, k) => add(`takes ${k}`, "text", { class: "fac-launch-says fac-wait-says", x: (named + lineAt) / 2, y: corner / 2 + (1.1 * k - 0.1) * line, "text-anchor": "middle" }, text));
+        }
         add("arithmetic", "path", { class: "fac-clock-arithmetic", d: `M${lineAt} -4V${high + 8}` });
       });
       write(l.time, `${waits ? "bytes: " : ""}${told(takes)}`);
       l.time.className = `fac-time${waits && pace.limit === "overhead" ? " fac-thin" : ""}`;
-      write(l.says, `${set ? `bytes: ${told(pace.traffic)}; ` : ""}${l.note}`);
-      beyond(l, waits ? (l === handled ? named : pace.overhead * whole_ > roomy * (get("layers") * l.model.launches) ? pace.traffic * whole_ : Math.max(pace.overhead, pace.traffic) * whole_) : Math.max(named, lineAt < named + 60 * z || set ? lineAt : 0));
+      write(l.says, `${set ? `bytes: ${told(pace.traffic)}; ${waitsIn(named) ? "" : `pale: ${WAITS.join(" ")}; `}` : ""}${l.note}`);
+      beyond(l, pace, waits ? (l === handled ? named : boxed(l, pace) ? pace.traffic * whole_ : Math.max(pace.overhead, pace.traffic) * whole_) : Math.max(named, lineAt < named + 60 * z || set ? lineAt : 0));
     }
     renew(hand, { transform: lower });
+    function waitsIn(named) {
+      return lineAt - named > 0.9 * wide(WAITS[1], 13 * z) + 4 && corner > 2.6 * line;
+    }
     /** The words behind a row, where it has room for them. */
-    function beyond(l, from) {
+    function beyond(l, pace, from) {
       const left = (l === handled ? Math.max(from, corner) : from) + 9, free = column - left;
-      renew(l.end, { style: `top:${waits && l.model && l !== handled ? bar / 2 + 2 * z : down && down + Math.min(0, corner / 2 - 10 * z)}px;left:${beside + left}px;max-width:${Math.min(free, 420 * z)}px` });
+      renew(l.end, { style: `top:${waits && l.model && l !== handled ? (boxed(l, pace) ? Math.min(bar / 2 + 2 * z, bar - 39 * z) : bar / 2 + 2 * z) : down && down + Math.min(0, corner / 2 - 10 * z)}px;left:${beside + left}px;max-width:${Math.min(free, 420 * z)}px` });
       l.end.classList.toggle("fac-tight", free < 84 * z);
     }
     function launches(add, l, pace) {
       const count = get("layers") * l.model.launches, segments = count < 64 ? count : 1, w = pace.overhead * whole_, part = pace.traffic * whole_, end = pace.traffic * second;
       for (let k = 0; k < segments; k += 1) add(`launch ${k}`, "rect", { class: "fac-clock-other fac-launch", x: (k * w) / segments, y: 0, width: w / segments, height: bar });
+      const one = told(data.launch_s), says = segments === count && bar > 22 * z ? [`launch, ${one}`, one].find((text) => wide(text, 13 * z) < w / segments - part - 4 * z) : "";
+      for (let k = 0; says && k < segments; k += 1) add(`launch says ${k}`, "text", { class: "fac-launch-says fac-launch-in", x: (k * w) / segments + (k ? 0 : part) + 8 * z, y: Math.min(bar / 2, 19 * z) }, says);
       add("bytes", "rect", { class: "fac-in-launch", x: 0, y: 0, width: part, height: bar });
       add("says", "text", { class: `fac-launch-says${pace.limit === "overhead" ? " fac-clock-longest" : ""}`, x: Math.max(w, part) + 8, y: bar / 2 - (l === handled ? -5 : 4) * z }, `${count} launch${count > 1 ? "es" : ""}`);
       if (l !== handled) return;
@@ -394,7 +406,7 @@ function render({ model, el }) {
       renew(l.rect, { width: long, height: corner });
       renew(l.torn, { y: Math.min(16 * z, corner / 2 + 5), visibility: torn ? "visible" : "hidden" });
       write(l.says, l.entry.kind === "ledger" ? "counted in code that ran" : "measured by hardware counters");
-      beyond(l, torn ? column : long);
+      beyond(l, null, torn ? column : long);
     }
     drawClock();
     const square = handled.model.terms.find((term) => "N_q" in term.powers && "N_k" in term.powers);
@@ -493,7 +505,8 @@ function render({ model, el }) {
     if (told === base) return `${label} moves ${bytesText(totals[told])}; on ${chip.name} ${LIMITS[limit]} the pace.`;
     const of = bound < 0 ? `what ${data.models[base].label} moves` : "the least (each of Q, K, V, O once)", ratio = totals[told] / totals[base];
     const often_ = [...new Set(flash.map((i) => times(totals[i] / totals[base])))].map((text) => `${text} ×`).join(" to ");
-    return `${label} moves ${times(ratio)} × ${of}${often_ && bound >= 0 ? `, FlashAttention ${often_}` : ""}.`;
+    const took = paces.map((one) => one[one.limit]);
+    return `${label} moves ${times(ratio)} × ${of}${often_ && bound >= 0 ? `, FlashAttention ${often_}` : ""}; in time ${short(took[told] / took[base], 2)} ×.`;
   }
 
   // The plot over N: its nodes stay, only what a setting changes is written again ----------------

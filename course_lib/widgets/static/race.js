@@ -23,7 +23,7 @@ function render({ model, el }) {
     over.setAttribute("viewBox", `0 0 ${race.box.width} ${race.box.height}`);
     stage.style.height = `${race.box.height}px`;
     [seekBar, play].forEach((node, i) => (node.style.top = `${race.box.low + (i ? SEEK + 1.7 * race.box.fs : 0)}px`)); // right under the tapes, the slider as long as they are
-    seekBar.style.width = `${race.box.tw + 16}px`;
+    seekBar.style.width = `${race.box.tw + 14}px`;
     stage.style.setProperty("--fac-size", `${race.box.fs}px`);
     patch(over, [...race.lanes.flatMap(frame), ...tapeScale(text, race)], held);
     plant();
@@ -48,10 +48,10 @@ function render({ model, el }) {
       if (!ghost) nodes.push(text(p.x + 0.6 * fs, p.y + p.h + (t === "q" && p.h < fs ? 2.4 : 1.1) * fs, "fac-race-wear", null, {}, (node) => (lane.wearText[t] = node)));
       else nodes.push(text(p.x + p.w / 2, p.y + (p.h > 2 * fs ? p.h / 2 : p.h + 1.3 * fs), "fac-race-never", p.w > 8 * fs ? "S is never here" : "never here", { "text-anchor": "middle" }));
     }
-    const bar = 2 ** Math.floor(Math.log2(Math.min(3.6 * fs, 0.3 * H) / scale)), { s: S } = lane.at, by = panel + panelH - 0.6 * fs, barX = lw < 500 ? S.x - bar * scale - 3.2 * fs : Math.max(S.x, Math.min(S.x + S.w, x + lw - 4 * fs) - bar * scale - 6.5 * fs);
+    const bar = 2 ** Math.floor(Math.log2(Math.min(3.3 * fs, 0.3 * H) / scale)), { s: S } = lane.at, by = panel + panelH - 0.6 * fs, barX = lw < 500 ? S.x - bar * scale - 3.2 * fs : Math.max(S.x, Math.min(S.x + S.w, x + lw - 4 * fs) - bar * scale - 6.5 * fs);
     nodes.push(text(x + 0.9 * fs, by, "fac-race-soft", null, {}, (node) => (lane.timesText = node)), v("path", { class: "fac-race-line", d: `M${barX} ${by - 6}v6h${bar * scale}v-6` }), text(barX + bar * scale + 6, by, "fac-race-soft", `${bar}${lw < 500 ? "" : " numbers"}`));
     const desk = get("caches");
-    nodes.push(...(desk ? [...l2Band(text, lane, race, get), ...deskOf(text, lane, race, get)] : chipOf(text, lane, race)));
+    nodes.push(...(desk ? [...l2Band(text, lane, race, get), ...deskOf(text, lane, race, get)] : chipOf(text, lane, race, get)));
     nodes.push(text(desk ? x : lane.statusX, desk ? y + 3 * fs : lane.statusY, desk || lw < 500 ? "fac-race-small" : "", null, {}, (node) => (lane.statusText = node)));
     // the bill
     const px = tw / race.axis, badge = race.badges.length < 2 ? "" : wide(`${title}${lane.badge}`, 0.9 * fs) > tw - 6 * fs ? lane.badge.split(" from ")[0] : lane.badge;
@@ -104,14 +104,13 @@ function render({ model, el }) {
     el.classList.toggle("fac-race-asks", !met); // first the flag: then all else can be dragged, too
     if (!lane.flagged) return;
     const { tw, fs, tape, stacked } = race.box, x = planted ? get("flag") * tw : 0.65 * fs, y = lane.bill, left = x > race.box.width / 2, far = (left ? -4 : 4) * fs, tall = (stacked ? 1.25 : 1.5) * fs, top = y - (stacked ? 2.3 : 2.75) * fs, foot = y + (planted ? tape / 2 : -0.65 * fs);
-    lane.led = !stacked && (!clock || planted) && !left && x < 9 * fs; // the flag stands on the tape's name: its words say it
     const inside = planted ? 0 : 6 * fs, tip = planted ? far : -0.6 * fs; // a flag that waits bears what is to be done with it
     const cloth = { class: "fac-race-grab", d: `M${x} ${top}h${inside}l${tip} ${tall / 2}l${-tip} ${tall / 2}h${-inside}z` };
     const grab = clock ? v("path", cloth) : hold("path", cloth, (px) => put(model, { flag: clamp(px / tw) }));
     lane.flagText = null;
     const [sx, sy, anchor] = !planted ? [x + inside + 0.6 * fs, top + 0.67 * tall, "start"] : stacked ? [race.box.width, lane.named, "end"] : [x + 1.12 * far, top + 0.65 * tall, left ? "end" : "start"];
     const says = text(sx, sy, "fac-race-verdict", null, { "text-anchor": anchor }, (node) => (lane.flagText = node));
-    renew(lane.nameText, { display: lane.led ? "none" : "inline" });
+    renew(lane.nameText, { x: !stacked && (!clock || planted) && x < 9 * fs ? x + 0.9 * fs : 0 }); // right of the flag, where that stands on it
     patch(lane.flagged, clock && !planted ? [] : [
       v("path", { class: "fac-race-flag", d: `M${x} ${foot}V${top}` }), grab,
       v("circle", { class: "fac-race-foot", cx: x, cy: foot, r: 0.5 * fs }), ...(planted ? [] : [text(x + 1 * fs, sy, "fac-race-ask", "drag me")]), says], held);
@@ -152,6 +151,7 @@ function render({ model, el }) {
     write(words, sentence());
     write(rate, raceRate(race, clock, get));
     seekBar.value = clock / race.end;
+    seekBar.style.setProperty("--fac-at", clock / race.end);
     for (const [node, name] of [[seekBar, "aria-valuetext"], [over, "aria-label"]]) node.setAttribute(name, spoken());
   }
   function outline(node, lane, e) {

@@ -5,21 +5,6 @@ const homeOf = ({ tensor }) => (isScore(tensor) ? "s" : tensor);
 const SEEK = 22; // pixels: the slider below the tapes
 const ease = (u) => (u < 0.5 ? 2 * u * u : 1 - 2 * (1 - u) ** 2);
 
-/** The desk: one wall, and what goes over it. */
-function deskOf(text, lane, race, get) {
-  const { fs, lw, deskH, base } = race.box, { x, desk } = lane, naive = lane.name === "naive", room = race.chip().shared / 1024;
-  const w = race.wall(), at = race.slots(lane), used = at.s.x + at.s.w - x, lens = base / 512, nodes = [];
-  nodes.push({ ...text(x + 2, desk + deskH + 1.15 * fs, "fac-race-soft"), ref: (node) => (lane.deskText = node) }, v("rect", { class: "fac-race-desk", x, y: desk - 2, width: w, height: deskH + 4 }));
-  nodes.push(text(x, desk - 0.6 * fs, "fac-race-soft", `shared memory of one SM, ${room} KiB (${get("gpu")})${lens > 1 ? `, drawn ${lens} × larger` : ""}`));
-  if (!naive) for (const [t, p] of Object.entries(at)) nodes.push(v("rect", { class: "fac-race-slot", x: p.x, y: desk, width: p.w, height: deskH }), ...(p.w < 0.5 * fs ? [] : [text(p.x + p.w / 2, desk + deskH + 1.15 * fs, "fac-race-soft", t.toUpperCase(), { "text-anchor": "middle" })]));
-  const full = used > w + 20, kib = (Object.values(at).reduce((sum, p) => sum + p.w, 0) / w) * room;
-  if (!naive && full) nodes.push(v("rect", { class: "fac-race-spill", x: x + w, y: desk, width: Math.min(used, lw) - w, height: deskH }));
-  const beside = naive ? ["one tile at a time,", "empty after each kernel"] : [`${short(kib, 3)} of ${room} KiB`, full ? "over the wall: does not fit" : "a program's tiles"];
-  beside.forEach((line, i) => nodes.push(text(x + Math.max(w, naive ? 0 : Math.min(used, lw - 12 * fs)) + 14, desk + deskH / 2 + (i - 0.2) * 1.3 * fs, full && !naive ? "fac-race-small fac-race-bad" : "fac-race-soft", line)));
-  if (lens > 2) nodes.push(v("rect", { class: "fac-race-desk", x: x + lw - w / lens - 4, y: desk + 4, width: w / lens, height: deskH / lens }), text(x + lw - w / lens - 10, desk + 1 * fs, "fac-race-soft", "true size", { "text-anchor": "end" }));
-  return nodes;
-}
-
 /** A property that is made when it is first asked for. */
 function lazily(of, name, make) {
   const get = () => {
@@ -94,8 +79,9 @@ function raceCanvas(get) {
     const lw = stacked || count === 1 ? width : (width - gap) / count, meter = count > 1 ? (stacked ? 4 : 6) * fs : 0, tw = width - 1 - meter;
     const n = get("n"), d = get("d"), base = Math.max(512, 2 ** Math.ceil(Math.log2(n)));
     // the same for nearly every N: a picture that grows under the hand costs a layout of the page, too
-    const H = Math.min(big ? (caches ? 180 : 340) : ((count === 1 ? 300 : stacked ? 102 : 244) * fs) / 15, (lw - 14.4 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base;
-    const headH = (caches ? 3.4 : 2.3) * fs, panelH = H + 4.6 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : 2.9 * fs);
+    const most = big ? (caches ? 180 : 340) : ((count === 1 ? 300 : stacked ? 102 : 244) * fs) / 15; // with a chip of 2.5 letters, or of a quarter of what lies above: 128 rows of 512
+    const H = Math.min(caches ? most : (most + 1.7 * fs) / 1.25, (lw - 14.4 * fs) / (1 + Math.max(0.5, (4 * d) / base))), scale = H / base;
+    const headH = (caches ? 3.4 : 2.3) * fs, panelH = H + 4.6 * fs, deskH = Math.round(Math.max(0.4 * H, 4 * fs)), chipH = Math.max(2.5 * fs, H / 4 + 0.8 * fs), laneH = headH + panelH + (caches ? 5.9 * fs + deskH : chipH + 0.4 * fs);
     const tape = 1.8 * fs, thin = caches ? 0.65 * fs : 0, rows = stacked ? count : 1, tops = rows * (laneH + 0.6 * fs) + 0.2 * fs;
     const first = stacked && count > 1, each = tape + (caches ? thin + 1.9 * fs : 0.2 * fs), under = SEEK + 5.7 * fs, tapes = first ? count * each + 5.7 * fs + under : 0; // below the tapes their slider, its scale and Play; on a phone they come first
     let y = first ? 0 : tops;
@@ -122,7 +108,7 @@ function raceCanvas(get) {
         x += w + free + gaps[t];
       }
     });
-    race.box = { width, stacked, fs, lw, tw, meter, n, d, base, scale, H, panelH, deskH, tape, thin, low: y, pixels: Math.min(2, devicePixelRatio || 1), zoom: H / 512, height: first ? tapes + tops - 0.8 * fs : y + under };
+    race.box = { width, stacked, fs, lw, tw, meter, n, d, base, scale, H, panelH, deskH, chipH, tape, thin, low: y, pixels: Math.min(2, devicePixelRatio || 1), zoom: H / 512, height: first ? tapes + tops - 0.8 * fs : y + under };
   }
   /** How often a matrix has crossed, of all its bytes. */
   const timesOf = (lane, t, moved = lane.reads[t] ?? 0) => moved / (t === "s" ? lane.scores : race.box.n * race.box.d * b() * ("qo".includes(t) && get("decode") ? 1 / race.box.n : 1));
@@ -296,7 +282,7 @@ function raceCanvas(get) {
         for (const o of !still ? [r] : k || !desk ? [p] : [p, to]) ring(g, o, now.length > 1 ? [[3, ground], [1, pen]] : [[6, ground], [2.5, pen]]);
         g.restore();
         const slot = !desk && lane.slots[homeOf(e)], at_ = lane.at[homeOf(e)];
-        if (still && !k) link(g, { ...p, x: p.x + 1, w: 0 }, slot || to, e.kind === "load", at_.y + at_.h - 2); // through no word
+        if (still && !k) link(g, { ...p, x: p.x + 1, w: 0 }, slot ? { ...slot, x: slot.x + 1, w: 0 } : to, e.kind === "load", at_.y + at_.h - 2); // through no word
       });
       lane.now = moved;
       lane.current = first;

@@ -151,19 +151,19 @@ function tapeScale(text, { box: { fs, tw, low }, axis, lanes }) {
 }
 
 const ORDER = ["q", "o", "k", "v"]; // how tiles lie on the desk; then S
-const SLOT = 1.5; // of the letters' height
-/** One program's tiles, where no desk is drawn: each a square under its matrix, full while it is there. */
-function chipOf(text, lane, { box: { fs, lw } }) {
-  const { x, chipY } = lane, narrow = lw < 500, w = SLOT * fs, y = chipY + 0.5 * fs, mid = chipY + 1.58 * fs;
+/** One program's tiles, where no desk is drawn: each under its matrix and to its scale (very large ones as large as there is room), full while it is there. */
+function chipOf(text, lane, { box: { fs, lw, n, scale, chipH } }, get) {
+  const { x, chipY } = lane, narrow = lw < 500, middle = chipY + chipH / 2, mid = middle + 0.33 * fs;
+  const q = Math.min(get("block_q"), get("decode") ? 1 : n), k = Math.min(get("block_k"), n), rows = { q, k, v: k, o: q, s: q }, lens = Math.min(1, (chipH - 0.7 * fs) / (Math.max(q, k) * scale));
   lane.slots = {};
-  const nodes = [v("rect", { class: "fac-race-chip", x, y: chipY, width: lw, height: 2.5 * fs, rx: 4 }), text(x + lw - 0.7 * fs, narrow ? mid + 0.6 * fs : mid, "fac-race-name", "on chip", { "text-anchor": "end" })];
+  const nodes = [v("rect", { class: "fac-race-chip", x, y: chipY, width: lw, height: chipH, rx: 4 }), text(x + lw - 0.7 * fs, narrow ? middle + 0.72 * fs : mid, "fac-race-name", "on chip", { "text-anchor": "end" })];
   for (const [t, at] of Object.entries(lane.at)) {
-    const left = at.x + 1 - w / 2;
-    lane.slots[t] = { x: left, y, w, h: w };
-    nodes.push(v("rect", { class: "fac-race-slot", x: left, y, width: w, height: w }), text(left + w + 0.25 * fs, mid, "fac-race-soft", t === "s" && !narrow ? "S" : "")); // the others’ names stand above them
+    const w = t === "s" ? Math.max(2, lens * k * scale) : lens * at.w, h = Math.max(2, lens * rows[t] * scale), slot = (lane.slots[t] = { x: at.x, y: middle - h / 2, w, h });
+    nodes.push(v("rect", { class: "fac-race-slot", x: slot.x, y: slot.y, width: w, height: h }), text(at.x + w + 0.25 * fs, mid, "fac-race-soft", t === "s" && !narrow ? "S" : "")); // the others’ names stand above them
   }
-  lane.statusX = lane.slots.s.x + w + (narrow ? 0.4 : 1.5) * fs;
-  lane.statusY = narrow ? mid - 0.55 * fs : mid;
+  const { s } = lane.slots;
+  lane.statusX = s.x + s.w + (narrow ? 0.4 : 1.5) * fs;
+  lane.statusY = narrow ? middle - 0.42 * fs : mid;
   lane.statusW = x + lw - lane.statusX - (narrow ? 0 : 4 * fs);
   return nodes;
 }
@@ -220,18 +220,17 @@ const amount = (bytes) => bytesText(Number(bytes.toPrecision(3)));
 const timeText = (seconds) => (seconds < 1e-3 ? `${short(seconds * 1e6, 3)} µs` : `${short(seconds * 1e3, 3)} ms`);
 
 /** What the flag asks for, and what has come of the prediction so far. */
-function verdict({ box: { width, fs, stacked }, axis }, lane, mark, over, title) {
-  const whose = lane.led && mark < axis / 2 ? `${title}: ` : "";
-  if (mark < 0) return `to where ${lane.led ? `${title}’s` : "this"} tape will end`;
+function verdict({ box: { width, fs, stacked } }, lane, mark, over) {
+  if (mark < 0) return "to where this tape will end";
   const flag = Math.max(1, mark), low = lane.now > flag, times = low ? lane.total / flag : flag / lane.total;
   const came = !over ? (low ? "already passed" : "") : times < 1.02 ? "right" : `${short(times, 3)} × too ${low ? "low" : "high"}`;
   const says = `${amount(flag)}${came && `, ${came}`}`, words = ["your flag: ", "you: "].map((who) => who + says);
-  return whose + ((stacked ? words.find((text) => wide(text, fs) < width - 9 * fs) : words[0]) ?? says);
+  return (stacked ? words.find((text) => wide(text, fs) < width - 9 * fs) : words[0]) ?? says;
 }
 
 /** Write it; where it has a line of its own, above the flag. */
 function judge(race, lane, mark, over, title) {
-  const { tw, width, fs, stacked } = race.box, says = verdict(race, lane, mark, over, title), x = (mark / race.axis) * tw + wide(says, 0.5 * fs);
+  const { tw, width, fs, stacked } = race.box, says = verdict(race, lane, mark, over), x = (mark / race.axis) * tw + wide(says, 0.5 * fs);
   write(lane.flagText, says);
   if (stacked && mark >= 0) renew(lane.flagText, { x: Math.min(width, Math.max(wide(`${title}${says}`, fs) + 1.4 * fs, x)) });
 }

@@ -102,27 +102,28 @@ function render({ model, el }) {
     const named = walls.map((wall, i) => ({ ...wall, best: largest[i], x: px(wall.limit) })).reduce((kept, wall) => {
       const near = kept.length && wall.x - kept.at(-1).x < ([...kept.at(-1).names, ...wall.names].join("").length < 5 ? 2 : 4) * fs;
       return !near ? [...kept, wall] : wall.limit === most ? [...kept.slice(0, -1), wall] : kept;
-    }, []), end = y + (perThread ? 5.4 : 0.8) * fs, base = end + 10.3 * fs;
+    }, []), axis = y + (perThread ? 4.7 : 0.1) * fs, end = axis + 2.9 * fs, base = end + 10.9 * fs;
     block((add) => hands((over) => {
       const edges = [shared.Q, shared.Q + (shared.K ?? shared["K, all stages"])]; // a limit that stands at a handle ends above it
       for (const { limit, x } of named) over(`limit ${limit}`, "path", { class: "fac-sram-limit", d: `M${x} ${top}v${edges.some((edge) => Math.abs(px(edge) - x) < fs) ? tall - 3.4 * fs : tall}` });
       if (total > most) over("spill", "rect", { class: "fac-sram-spill", x: px(most), y: top, width: px(total) - px(most), height: tall }); // hatched over: each part keeps its length and its colour
       if (total > most) over("spill hatch", "path", { class: "fac-sram-hatch", d: hatching(px(most), top, px(total) - px(most), tall, 12) });
       if (over_) over("last", "path", { class: "fac-sram-last fac-sram-floor", d: `M${px(most) - 2.5} ${top - 0.7 * fs}h5v${tall + 1.1 * fs}h-5z` }); // over which it spills
-      const spans = slide(add, over, shared, "shared", top, tall, px, fs, over_ ? [px(most)] : []);
+      const spans = slide(add, over, shared, "shared", top, tall, px, fs, named.filter(({ limit }) => limit < total).map(({ x }) => x)); // a name hides no limit
       if (perThread) registerFile(add, over, now, px, y, fs);
       add("ruler", "path", { class: "fac-outline", d: `M${px(0)} ${top + tall}H${px(room)}` });
       handles(over, spans, now, px, top, tall, fs, width, narrow, over_ ? { from: px(most), text: `${over_} too much` } : null);
       get("compiled").forEach((c, j) => over(`mark ${j}`, "path", { class: "fac-measured", d: `M${px(c.shared)} ${top + tall - 0.7 * fs}l${0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${0.7 * fs}l${-0.7 * fs} ${-0.7 * fs}z` }, `${c.gpu}, ${c.label}: ${bytesText(c.shared, KIB)}`));
     }));
     chips((add) => {
-      const long = ({ names: all, limit }) => [all.join(", "), `${limit / KIB}${narrow ? (total <= limit ? ": yes" : "") : ` KiB: ${total <= limit ? "yes" : "no"}`}${narrow || total > limit ? "" : `, ${short((limit - total) / KIB, 3)} left`}`];
-      const rows = named.map(long), sizes = rows.map(([name, size]) => Math.max(wide(name, 1.02 * fs), wide(size, 0.87 * fs)) + 0.7 * fs), at = spread(named.map(({ x }) => x), sizes, 0, width);
+      drawAxis(add, axis, { px, room, zoom, fs, narrow });
+      const long = ({ names: all, limit }) => [all.join(", "), `${limit / KIB}${narrow ? "" : " KiB"}: ${total <= limit ? "yes" : "no"}${narrow || total > limit ? "" : `, ${short((limit - total) / KIB, 3)} left`}`];
+      const rows = named.map(long), sizes = rows.map(([name, size]) => Math.max(wide(name, 1.02 * fs), wide(size, 0.87 * fs)) + (narrow ? 0.4 : 0.7) * fs), at = spread(named.map(({ x }) => x - (narrow ? 0.5 * fs : 0)), sizes, 0, width); // near ones push to the right
       if (zoom > 1) add("zoom", "text", { class: "fac-t-name", "text-anchor": "end", x: width, y: 2.1 * fs }, `zoomed out ${zoom} ×, to ${bytesText(room, KIB)}`);
       if (narrow && at[0] - sizes[0] / 2 > 2.4 * fs) add("unit", "text", { class: "fac-t-soft", x: 1, y: 2.1 * fs }, "KiB:");
       named.forEach(({ limit, x }, i) => {
         add(`wall ${limit}`, "path", { class: "fac-sram-wall", d: `M${x - 1.5} ${top - 0.7 * fs}h3v${(limit > total ? 0.7 * fs + tall : 0.7 * fs).toFixed(1)}h-3z` }); // through a block it is thin, and below the names
-        add(`through ${limit}`, "path", { class: "fac-sram-through", d: `M${x} ${end + fs}V${base}` }); // below the names: the same place again
+        add(`through ${limit}`, "path", { class: "fac-sram-through", d: `M${x} ${end + 1.6 * fs}V${base}` }); // below the names: the same place again
         if (Math.abs(at[i] - x) > sizes[i] / 2) add(`lead ${limit}`, "path", { class: "fac-sram-lead", d: `M${at[i]} ${top - 0.95 * fs}L${x} ${top - 0.7 * fs}` });
         rows[i].forEach((text, j) => add(`${j ? "size" : "name"} ${limit}`, "text", { class: j ? "fac-t-small" : "fac-t-name fac-sram-gpu", x: at[i], y: (1 + 1.1 * j) * fs, "text-anchor": "middle" }, text));
       });
@@ -131,12 +132,22 @@ function render({ model, el }) {
     return base + 0.6 * fs;
   }
 
+  /** The memory that both pictures are drawn on, between them. */
+  function drawAxis(add, y, { px, room, zoom, fs, narrow }) {
+    const step = zoom * (narrow ? 200 : 100), last = Math.floor(room / KIB / step) * step, place = (kib) => px(kib * KIB);
+    const ticks = Array.from({ length: Math.floor((2 * room) / KIB / step) + 1 }, (_, i) => (i * step) / 2);
+    add("axis", "path", { class: "fac-outline fac-sram-axis", d: `M${px(0)} ${y}H${px(room)}${ticks.map((kib) => `M${place(kib)} ${y}v${(kib % step ? 0.25 : 0.4) * fs}`).join("")}` });
+    for (let kib = 0; kib <= last; kib += step) add(`axis ${kib}`, "text", { class: "fac-t-soft fac-sram-kib", x: place(kib), y: y + 1.3 * fs, "text-anchor": kib ? "middle" : "start" }, `${kib}`);
+    const gap = place(step) - place(0), says = ["KiB of on-chip memory", "KiB on chip", "KiB"].find((text) => wide(text, 0.87 * fs) < gap - 2 * fs) ?? "KiB";
+    add("axis says", "text", { class: "fac-t-small", x: place(last) - gap / 2, y: y + 1.3 * fs, "text-anchor": "middle" }, says);
+  }
+
   /**
    * What memory buys, on the axis of the block above: how often K and V are read. The line is the fewest reads in so much
    * memory, with square tiles; each GPU's limit meets it at what it allows.
    */
   function drawReads(add, y, base, { now, px, room, total, width, fs, narrow, named, over_ }) {
-    const n = get("n"), of = (rows) => Math.ceil(n / rows), many = of(get("block_q")), tick = round(of(LEAST) / 3), most = tick * Math.ceil(of(LEAST) / tick), top = y + 1.3 * fs;
+    const n = get("n"), of = (rows) => Math.ceil(n / rows), many = of(get("block_q")), tick = round(of(LEAST) / 3), most = tick * Math.ceil(of(LEAST) / tick), top = y + 1.9 * fs;
     const Y = (reads) => base - Math.min(1, reads / most) * (base - top), need = (rows) => sum(bufferBytes(now.terms, { ...now.values, block_q: rows, block_k: rows }));
     const { best, names } = named.at(-1), often = `${many} time${many > 1 ? "s" : ""}`, here = [px(total), Y(many)], least = best && of(best);
     add("reads", "text", { class: "fac-t-name", x: 1, y }, `K and V ${over_ ? "would be" : "are"} read ${often}${over_ && least > many ? `; ${names[0]} allows ${least}` : `${narrow ? "" : ", once for each tile of Q,"} at N = ${n}`}`);
@@ -147,6 +158,13 @@ function render({ model, el }) {
     if (many > most) add("reads more", "text", { class: "fac-t-small", x: px(total) + 0.5 * fs, y: top + fs }, `↑ ${many}`);
     const d = stairs([n, room, width, top, base, now.values.d, now.values.b, get("stages"), get("buffers")].join(), (rows) => px(need(rows)), (rows) => need(rows) <= room, of, most, top, Y);
     if (d) add("reads line", "path", { class: "fac-sram-line", d: `${d}H${px(room)}` });
+    let least_ = TILE;
+    while (of(least_) > most) least_ += TILE;
+    if (d && least_ > TILE) { // where the line leaves the picture: what comes next
+      const x = px(need(least_));
+      add("reads off", "path", { class: "fac-sram-off", d: `M${x - 0.3 * fs} ${top + 0.45 * fs}L${x} ${top - 1}L${x + 0.3 * fs} ${top + 0.45 * fs}z` });
+      add("reads off says", "text", { class: "fac-t-small fac-sram-off-says", x: Math.max(x + 0.5 * fs, 1 + wide(`${most} times`, 0.95 * fs)), y: top - 0.45 * fs }, `↑ ${of(least_ - TILE)} times, ${least_ - TILE} rows`);
+    }
     let free = 0; // where words may begin
     named.forEach(({ limit, best: rows, x }, i) => {
       const reads = rows ? of(rows) : 0, off = reads > most, until = named[i + 1]?.x ?? width;
@@ -237,7 +255,8 @@ function render({ model, el }) {
       add("too much", "text", { class: "fac-t-big fac-sram-too", style: `font-size:${size}px`, x, y: above ? base + 1.4 * fs : low, "text-anchor": "middle" }, over.text);
     }
     const marks = now.shared["m, l"], note = over ? `${Object.entries(now.shared).map(([name, bytes]) => `${name.split(",")[0] === "m" ? "m and ℓ" : name.split(",")[0]} ${short(bytes / KIB, 3)}`).join(" + ")} KiB` : marks ? `grey: ${bytesText(marks, KIB)}, each row’s maximum m and sum ℓ, 4 bytes each` : "", beside = !narrow && !over && ends[2] > until && ends[2] + wide(note, 0.85 * fs) + 2 * fs < width;
-    if (beside && marks) add("note lead", "path", { class: "fac-sram-lead", d: `M${ends[2] - 1} ${base}v${1.3 * fs}h${0.6 * fs}` });
+    const past = Math.max(ends[2] + 0.5 * fs, until + 0.6 * fs, ends[0] + sizes[0] / 2 + 0.6 * fs, sizes[0] + 0.6 * fs); // of the handles' names
+    if (marks && !over && (beside || past < Math.min(width, wide(note, 0.85 * fs)))) add("note lead", "path", { class: "fac-sram-lead fac-sram-note-lead", d: beside ? `M${ends[2] - 1} ${base}v${1.3 * fs}h${0.6 * fs}` : `M${ends[2] - 1} ${base - 0.4 * fs}H${past}V${base + 3.1 * fs}` });
     add("note", "text", { class: "fac-t-soft", x: beside ? ends[2] + 0.8 * fs : 1, y: base + (beside ? 1.6 : 3.9) * fs }, note);
   }
 

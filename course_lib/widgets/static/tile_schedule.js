@@ -212,30 +212,20 @@ function render({ model, el }) {
 
   function drawPicture(width, fs) {
     const now = settings(), step = Math.min(model.get("step"), all().length), state = soFar(now, step);
-    const piles = isDecode(now), beside = width >= 60 * fs && !piles, deskW = 27 * fs, strip = 1.7 * fs, gap = 0.5 * fs, room = beside ? width - deskW - 2 * fs : width;
+    const piles = isDecode(now), large = model.get("presenter") ? 22 : 25, beside = width >= 60 * fs && !piles, deskW = 27 * fs, strip = 1.7 * fs, gap = 0.5 * fs, room = beside ? width - deskW - 2 * fs : width;
     const across = Math.min(now.heads, Math.max(1, Math.floor(room / (15 * fs)))), panel = room / across;
-    const gw = Math.min(panel - 2 * strip - (now.heads === 1 ? HANDLE + 1.2 : 3.2) * fs, (now.heads > 1 ? 16 : piles ? 60 : beside ? 22 : 16) * fs), gh = Math.max(Math.min(now.n_q, 8) * 0.6 * fs, 2.4 * fs, Math.min((now.heads > 1 ? 16 : 22) * fs, (gw * now.n_q) / now.n_k));
-    const margin = (now.heads === 1 ? HANDLE : 1.4) * fs, used = Math.min(room, (across - 1) * panel + 2 * strip + gw + margin + 5.8 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [], high = beside || piles ? 0 : COUNTED * fs; // on a phone the bars come first
+    const gw = Math.min(panel - 2 * strip - (now.heads === 1 ? HANDLE + 1.2 : 3.2) * fs, (now.heads > 1 ? 16 : piles ? 60 : beside ? large : 16) * fs), gh = Math.max(Math.min(now.n_q, 8) * 0.6 * fs, 2.4 * fs, Math.min((now.heads > 1 ? 16 : large) * fs, (gw * now.n_q) / now.n_k));
+    const margin = (now.heads === 1 ? HANDLE : 1.4) * fs, used = Math.min(room, (across - 1) * panel + 2 * strip + gw + margin + 4.2 * fs), tall = 3.4 * fs + 2 * strip + gap + gh + 0.8 * fs, places = [], high = beside || piles ? 0 : COUNTED * fs; // on a phone the bars come first
     grids((add) => state.forEach((head, number) => {
       const x = margin + (number % across) * panel, y = high + Math.floor(number / across) * tall;
       places.push(panelOf(add, now, head, number, step, { x, y, gw, gh, strip, gap, fs }));
     }));
-    const below = high + Math.ceil(now.heads / across) * tall, x = beside ? used : 2, y = beside ? (2.4 + COUNTED) * fs : below + (piles ? 0 : stepsAt(below, width));
-    if (beside || piles) stepsAt(null);
-    const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : drawDesk(now, step, places, { x, y, w: width - x, room: beside ? Math.max(8 * fs, below - y - 3.2 * fs) : 4.4 * fs, beside, fs });
-    bars((add) => piles || drawCounts(add, { x, y: (beside ? 2.4 : 1.4) * fs, w: width - x, fs }));
+    const below = high + Math.ceil(now.heads / across) * tall, x = beside ? used : 2, y = beside ? (1.2 + COUNTED) * fs : below + 0.6 * fs;
+    const end = piles ? drawPiles(now, step, places[0], { y: below, fs }) : drawDesk(now, step, places, { x, y, w: width - x, room: beside ? Math.max(8 * fs, below - y - 2 * fs) : 4.4 * fs, beside, fs });
+    bars((add) => piles || drawCounts(add, { x, y: (beside ? 1.2 : 1.4) * fs, w: width - x, fs }));
     picture.svg.setAttribute("aria-label", `${words.textContent} ${state.map((head, i) => `Head ${i}: ${head.when.size} tiles worked on.`).join(" ")}`);
     drawn = step;
     return Math.max(below, end);
-  }
-
-  /** On a phone the buttons stand under grid and bars, the chip below them; returns what they take, null: they stand below all. */
-  let taken = [];
-  function stepsAt(y, width) {
-    const tall = y == null ? 0 : taken[0] === width ? taken[1] : steps_.offsetHeight;
-    if (tall) taken = [width, tall];
-    steps_.style.cssText = tall ? `position:absolute;left:0;right:0;top:${y}px;margin:0` : "";
-    return tall && tall + 8;
   }
 
   /** Q on the left, K and V on top, O on the right, the scores between them; all in rows of one scale. */
@@ -354,21 +344,23 @@ function render({ model, el }) {
     return rail + 2.2 * fs;
   }
 
-  /** The desk of the first program at work: its tiles, as large as in the grid and laid as there, slide from where they lie; before the first step their places. Returns where it ends. */
+  /** The desk of the first program at work, beside the grid and larger, on a phone right below it, with a line from the tile at work: its tiles, laid as there, slide from where they lie; before the first step their places. Returns where it ends. */
   function drawDesk(now, step, places, { x, y, w, room, beside, fs }) {
     const [kind, program, head, i, j] = all()[Math.max(0, step - 1)]?.[0] ?? [], phase = step ? kind : null;
     if (!kind) return y;
-    const { span } = places[head], q = span("q", i), k = span("k", j), strip = q.w, gap = 0.35 * fs, pad = 0.6 * fs, top = y + 1.7 * fs;
+    const { span } = places[head], q = span("q", i), k = span("k", j), strip = q.w, gap = 0.35 * fs, pad = 0.6 * fs;
     const wide_ = beside ? 2 * (strip + gap) + k.w : 2 * (strip + k.w) + 3 * gap, tall_ = beside ? 2 * strip + gap + q.h : Math.max(q.h, 2 * strip);
-    const size = Math.min(1, (w - 2 * pad - 4) / wide_, room / tall_); // 1, but where tiles are as large as the whole grid
+    const size = Math.min(beside ? 2.5 : 1, (w - 2 * pad - 4) / wide_, room / tall_), broad = size * wide_ + 2 * pad, high = size * tall_ + 2 * pad;
+    const many = Math.min(now.block_q, now.n_q - i * now.block_q) * Math.min(now.block_k, now.n_k - j * now.block_k);
+    const says = `${!phase ? "empty until step 1" : `program ${program}${now.schedule === "naive" ? `, ${{ scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase]}` : ` has ${many} scores, none in HBM`}`}`;
+    const letters = Math.floor((w - broad - 1.2 * fs) / wide("m", 1.06 * fs)), right_ = letters > 11, top = y + (right_ ? 0 : 1.7 * fs); // its name at its right, where there is room, else above
     const right = strip + gap, s_ = beside ? [right, 2 * strip + gap] : [right + k.w + gap, 0]; // S below K and V, as in the grid; on a phone beside them
     const spots = { q: [0, s_[1], strip, q.h], k: [right, 0, k.w, strip], v: [right, strip, k.w, strip], o: [s_[0] + k.w + gap, s_[1], strip, q.h], s: [...s_, k.w, q.h] };
     const has = ON_DESK[kind] ?? [], scores = kind !== "values";
     desk((add) => {
-      const many = Math.min(now.block_q, now.n_q - i * now.block_q) * Math.min(now.block_k, now.n_k - j * now.block_k);
-      const says = !phase ? "empty until step 1" : `program ${program}${now.schedule === "naive" ? `, ${{ scores: "S goes to HBM", softmax: "S comes, P goes back", values: "P comes from HBM" }[phase]}` : ` has ${many} scores, none in HBM`}`;
-      add("name", "text", { class: "fac-t-name", x, y: y + 1.1 * fs }, `on chip: ${says}`);
-      add("desk", "rect", { class: "fac-tile-desk", x, y: top, width: size * wide_ + 2 * pad, height: size * tall_ + 2 * pad, rx: 6 });
+      for (const [row, text] of (right_ ? ["on chip:", ...wrapped(says, letters)] : [`on chip: ${says}`]).entries()) add(`name ${row}`, "text", { class: "fac-t-name", x: right_ ? x + broad + 0.8 * fs : x, y: y + (1.1 + 1.25 * row) * fs }, text);
+      if (phase && now.heads === 1 && right_) leader(add, { x: k.x, y: q.y, w: k.w, h: q.h }, { x, y: top, w: broad, h: high, s: x + pad + size * (s_[0] + k.w / 2), beside, fs });
+      add("desk", "rect", { class: "fac-tile-desk", x, y: top, width: broad, height: high, rx: 6 });
       for (const t of [...has, ...(scores ? ["s"] : [])]) {
         const [x_, y_, w_, h_] = spots[t].map((part) => part * size), at = x + pad + x_, at_ = top + pad + y_, tile = t === "q" || t === "o" ? i : j;
         const slides = t !== "s" && phase && drawn !== null && drawn !== step && (t === "k" || t === "v" || !step || all()[step - 2]?.[0]?.[1] !== program), from = t !== "s" && phase ? span(t, tile) : { x: at, y: at_ };
@@ -377,7 +369,16 @@ function render({ model, el }) {
         if (w_ > wide(named, 0.87 * fs) + 2 && h_ > 1.1 * fs) add(`${t} name`, "text", { class: `fac-t-small${phase ? " fac-tile-said" : ""}`, x: at + w_ / 2, y: at_ + h_ / 2 + 0.32 * fs, "text-anchor": "middle" }, named);
       }
     });
-    return top + size * tall_ + 2 * pad + 2;
+    return top + high + 2;
+  }
+
+  /** From the tile at work to the desk that it is on. */
+  function leader(add, tile, box) {
+    const { beside, fs } = box, [fx, fy] = beside ? [tile.x + tile.w, tile.y + (tile.h > 3 * fs ? 0.2 : 0.5) * tile.h] : [tile.x + 0.86 * tile.w, tile.y + tile.h];
+    const enters = Math.max(box.y + fs, Math.min(box.y + box.h - fs, fy));
+    const d = beside ? `M${fx} ${fy}H${box.x - 0.9 * fs}V${enters}H${box.x}` : `M${fx} ${fy}V${box.y - 0.6 * fs}H${box.s}V${box.y}`;
+    add("leader halo", "path", { class: "fac-tile-leader fac-tile-halo", d });
+    add("leader", "path", { class: "fac-tile-leader", d });
   }
 
   /** Rows loaded and written so far as bars, in the outline of what it comes to; a mark at each row once. */
@@ -385,7 +386,7 @@ function render({ model, el }) {
     const now = settings(), step = Math.min(model.get("step"), all().length);
     const moved = loads(now, step, all()), end = (known.end ??= loads(now, all().length, all()));
     const there = { q: now.heads * now.n_q, o: now.heads * now.n_q, k: now.kv_heads * now.n_k, v: now.kv_heads * now.n_k }; // K and V last: the guess about them stands on the axis
-    const left = x + 6 * fs, unit = (w - 16.2 * fs) / Math.max(now.heads * Math.ceil(now.n_q / now.block_q) * now.n_k, ...Object.keys(there).flatMap((t) => [end[t], there[t]])); // of no mask, so that masks can be compared
+    const left = x + 6 * fs, most = Math.max(now.heads * Math.ceil(now.n_q / now.block_q) * now.n_k, ...Object.keys(there).flatMap((t) => [end[t], there[t]])), unit = Math.min((w - 16.2 * fs) / most, (w - 7.5 * fs) / (most + there.k)); // of no mask, so that masks can be compared; one time more has room
     const guess = model.get("guess"), asks = !step && now.schedule !== "naive", once_ = there.k * unit, tick = guess ? left + guess * once_ : left - 0.75 * fs, top_ = y + 6.05 * fs, seam = y + 8.15 * fs, foot = y + 10.2 * fs; // above K, between K and V, below V
     add("counts", "text", { class: "fac-t-name", x, y }, !step ? "rows moved between HBM and the chip" : step < all().length ? "rows moved so far; pale: by the end" : "rows moved between HBM and the chip, in all");
     add("axis", "path", { class: "fac-axis-strong", d: `M${left} ${y + 2 * fs}V${foot}H${x + w - 0.6 * fs}` });
@@ -407,7 +408,7 @@ function render({ model, el }) {
     });
     add("counts once", "text", { class: "fac-t-small", x: left + there.q * unit, y: y + 1.6 * fs, "text-anchor": "middle" }, "each row once");
     const yours = !asks && guessed(now) ? `you: ${short(guess, 3)} ×` : "", every = [1, 2, 5, 10, 20, 50, 100].find((k) => k * once_ > 2.6 * fs) ?? 200;
-    if (now.schedule !== "naive") for (let k = every; left + k * once_ < x + w - 1.2 * fs; k += every) { // on, past the end: where they stop tells nothing
+    if (now.schedule !== "naive") for (let k = every; k <= most / there.k + 1 && left + k * once_ < x + w - 1.2 * fs; k += every) { // past what no mask needs: where they stop tells nothing, and is alike at every width
       const at = left + k * once_;
       add(`times ${k}`, "path", { class: "fac-axis-strong", d: `M${at} ${foot}v${0.35 * fs}` });
       add(`times says ${k}`, "text", { class: "fac-t-soft", x: at, y: foot + 1.4 * fs, "text-anchor": "middle" }, `${k} ×`);
@@ -415,12 +416,12 @@ function render({ model, el }) {
     if (yours) add("yours", "text", { class: "fac-t-name fac-t-small fac-tile-you", x: Math.min(tick, x + w - wide(yours, 0.5 * fs)), y: foot + 2.6 * fs, "text-anchor": "middle" }, yours);
     if (!asks) return;
     // the guess: a flag on a pole, its foot a ring; until it is set it stands off the scale
-    const cloth = guess ? handleSays(picture.svg, "guess", Infinity, `${short(guess, 3)} ×`) : "drag me", long = wide(cloth, fs) + 1.2 * fs, flip = tick + long > x + w, way = flip ? -1 : 1;
+    const cloth = guess ? handleSays(picture.svg, "guess", Infinity, `${short(guess, 3)} ×`) : "drag me: your guess", long = wide(cloth, fs) + 1.2 * fs, flip = tick + long > x + w, way = flip ? -1 : 1, hangs = guess ? top_ + 0.1 * fs : foot + 1.95 * fs; // until then below the axis, which stays clear
     const act = (px) => put(model, { guess: Math.max(2, Math.min(Math.round((2 * (px - left)) / unit / there.k), 2 * limits.guess, Math.floor((2 * (w - 7 * fs)) / unit / there.k)) / 2) });
-    add("guess pole", "path", { class: "fac-tile-guess", d: `M${tick} ${top_ + 0.1 * fs}V${guess ? foot : seam}` });
-    add("guess cloth", "path", { class: "fac-tile-cloth fac-across", "data-handle": "guess", d: `M${tick} ${top_ + 0.1 * fs}h${way * long}v${1.5 * fs}h${-way * long}z` }, "drag: your guess", act);
-    add("guess says", "text", { class: "fac-t-name fac-t-small fac-tile-asked", "data-names": "guess", x: tick + (way * long) / 2, y: top_ + 1.15 * fs, "text-anchor": "middle" }, cloth);
-    add("guess knob", "circle", { class: "fac-knob fac-across fac-knob-guess", cx: tick, cy: seam + 0.35 * fs, r: 0.52 * fs, "data-handle": "guess" }, "drag: your guess", act);
+    add("guess pole", "path", { class: "fac-tile-guess", d: `M${tick} ${guess ? hangs : foot}V${guess ? foot : hangs}` });
+    add("guess cloth", "path", { class: "fac-tile-cloth fac-across", "data-handle": "guess", d: `M${tick} ${hangs}h${way * long}v${1.5 * fs}h${-way * long}z` }, "drag: your guess", act);
+    add("guess says", "text", { class: "fac-t-name fac-t-small fac-tile-asked", "data-names": "guess", x: tick + (way * long) / 2, y: hangs + 1.05 * fs, "text-anchor": "middle" }, cloth);
+    add("guess knob", "circle", { class: "fac-knob fac-across fac-knob-guess", cx: tick, cy: guess ? seam + 0.35 * fs : hangs + 0.75 * fs, r: 0.52 * fs, "data-handle": "guess" }, "drag: your guess", act);
   }
 
   /** What each step adds to a bar of K or V, so that a step in the grid is a piece here; the last one has the outline of what is there now. */

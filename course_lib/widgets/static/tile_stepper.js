@@ -21,6 +21,7 @@ const WRONG_LINES = {
 };
 // and what it does: the powers of α by which the old ℓ and O are multiplied, what p is measured against, m's start
 const SLIP = { no_rescale_o: { o: 0 }, no_rescale_l: { l: 0 }, neither: { l: 0, o: 0 }, inverse: { l: -1, o: -1 }, own_max: { own: true }, start_zero: { start: 0 } };
+const FIRST = "no_rescale_o"; // of the mistakes: what comes out can be larger than every value, which no average is
 const DONE = { m: 3, alpha: 4, p: 5, l: 6, o: 7 }; // the line after which a quantity is new: m_new is m's place in the picture
 /** m_new with its "new" below the line. */
 const lowered = (text) => text.split(/_(\w+)/).map((part, i) => (i % 2 ? h("sub", {}, part) : part));
@@ -98,7 +99,7 @@ function render({ model, el }) {
   const bar = player(model, el, { last: () => last, move: (direction) => stepFrom(model.get("step"), direction, model.get("by"), nTiles) });
   const order = data.fixed || nTiles === 1 ? null : choose("Order", [["false", "as given"], ["true", "last tile first"]], "reverse", (x) => x === "true");
   const mistakes = Object.entries(data.says).filter(([name]) => name !== "right");
-  const slips = mistakes.map(([name, says]) => h("button", { type: "button", class: "fac-step-slip-button", onclick: () => put(model, { mistake: model.get("mistake") === name ? "none" : name }) }, says));
+  const slips = mistakes.map(([name, says]) => h("button", { type: "button", class: `fac-step-slip-button ${name === FIRST ? "fac-step-first" : ""}`, onclick: () => put(model, { mistake: model.get("mistake") === name ? "none" : name }) }, says));
   const mistake = h("div", { class: "fac-step-slips", role: "group", "aria-label": "A mistake to try" }, slips);
   const by = choose("Step by", [["line", "line"], ["tile", "tile"]], "by");
   const row = data.rows.length > 1 ? choose("Query row", data.rows.map((r) => [r, r]), "row", Number) : null;
@@ -129,7 +130,7 @@ function render({ model, el }) {
   const title = data.title ? h("div", { class: "fac-title" }, data.title) : null;
   root(model, el, title, head, picture.node, words, bar.node,
     h("div", { class: "fac-halves" }, part("stepper-code", code),
-      h("div", {}, h("div", { class: "fac-step-try" }, h("div", {}, "A mistake to try"), part("stepper-mistake", mistake), few ? row : null, order, back), final)),
+      h("div", {}, h("div", { class: "fac-step-try" }, h("div", {}, "A mistake to try: first ", h("b", {}, `“${data.says[FIRST]}”`)), part("stepper-mistake", mistake), few ? row : null, order, back), final)),
     fold, voice.node);
 
   /** All that is shown of the row, computed anew only when something but the step has changed. */

@@ -20,7 +20,7 @@ function under(score, m) {
 }
 
 /** A weight in two decimals, to stand under its bar. */
-const weight = (value) => (value ? value.toFixed(2).replace("0.", ".") : "0");
+const weight = (value) => (value ? value.toFixed(2).replace(/^0(?=\.)|\.00$/, "") : "0");
 
 /** `now()` is all that is shown of the row, `says()` the sentence about it. */
 function stepperPicture(model, data, now, says) {
@@ -48,7 +48,7 @@ function stepperPicture(model, data, now, says) {
   function drawPicture(width, fs) {
     const all = now(), { place, line } = position(Math.min(model.get("step"), last), nTiles), two = width < 45 * fs;
     const share = values.length > 12 ? 0.53 : 0.43; // of the width: many bars get it
-    const at = { all, place, line, fs, two, tall: (two ? 7.3 : 12.6) * fs, end: place >= nTiles, ...pileWidths(all, two ? width : share * width, fs) };
+    const at = { all, place, line, fs, two, tall: (two ? 7.3 : model.get("presenter") ? 12.6 : 16.6) * fs, end: place >= nTiles, ...pileWidths(all, two ? width : share * width, fs) };
     const gaps = [two ? 1.9 : 2.4, two ? 1.6 : 2, two ? 2 : 2.6, two ? 1 : 2].map((n) => n * fs), room = two ? width - 1 : (0.97 - share) * width, foot = Math.max(two ? 0 : at.low + 2.05 * fs, 3.9 * fs), head = (two ? 2.3 : 2.6) * fs;
     picture.svg.classList.toggle("fac-held", Boolean(picture.svg.facHeld));
     const parts = two ? [1.75, 0.4, 0.85, 0.88, 1.95] : [1.4, 0.42, 0.92, 0.92, 2.05], unit = (room - sum(gaps)) / sum(parts), y = two ? head + at.tall + at.low + 4.4 * fs : head;
@@ -61,11 +61,13 @@ function stepperPicture(model, data, now, says) {
     if (two) [places[0].x, places[0].w] = [places[0].x + 2.3 * fs, places[0].w - 2.3 * fs]; // its axis is at its left
     at.tied = tied(at);
     const here = all.right.p[Math.max(0, place)] ?? [];
-    at.named = Math.max(...here.map((value) => wide(weight(value), 0.87 * fs))) < places[0].w / here.length - 2; // a number under each bar
-    const goes = places[0].x + places[0].w * (!two && at.tied >= 0 ? (at.tied + 0.5) / here.length : 0.5);
+    at.heap = 0.24 * places[0].w; // beside the weights they stand as what ℓ gets: one on the other
+    at.named = Math.max(...here.map((value) => wide(weight(value), 0.87 * fs))) < 0.7 * places[0].w / here.length - 2; // a number under each bar
+    const goes = places[0].x + 0.7 * places[0].w * (!two && at.tied >= 0 ? (at.tied + 0.5) / here.length : 0.5);
     drawPiles({ ...at, x: 0, w: two ? width : share * width, y: head, link: (cx, low) => (two ? `M${cx} ${low}V${y - 3.3 * fs}H${0.5 * fs}V${y + 0.5 * at.tall}h${fs}m-6 -5l6 5l-6 5` : `M${cx} ${low}v${0.5 * fs}H${goes}V${y + at.tall + (at.named ? 1.6 : 0.4) * fs}m-5 6l5 -6l5 6`) }); // to the weights, never through a word
-    const scale = scaleOf(all, "l", at.tall), lens = Math.max(1, Math.floor((0.9 * at.tall) / scale.unit)); // as tall as the scores that they are made of: a whole number of times as tall as in ℓ, and that is said
-    desk((add) => drawDesk(add, { ...at, ...places[0], lens, scale: { unit: lens * scale.unit, deep: 0 } }));
+    const scale = scaleOf(all, "l", at.tall); // of the weights too: what lands on ℓ is as tall as it was
+    at.flies = places[0].x + places[0].w - at.heap - places[2].x;
+    desk((add) => drawDesk(add, { ...at, ...places[0], scale: { unit: scale.unit, deep: 0 } }));
     notes((add) => {
       const [, m, l, o, mean] = places, from = m.x - 0.6 * fs, to = o.x + o.w + Math.max(0.5 * fs, (wide(ADDED.o, 0.87 * fs) - o.w) / 2 + 0.3 * fs);
       add("kept", "rect", { class: "fac-step-band fac-step-kept", x: from, y: y - 2.5 * fs, width: to - from, height: at.tall + 6.7 * fs, rx: 6 });
@@ -242,18 +244,22 @@ function stepperPicture(model, data, now, says) {
   }
 
   /** What the tile's keys count against m, from 0 to 1, and their sum, which ℓ gets. */
-  function drawDesk(add, { all, place, line, fs, two, x, w, y, tall, end, scale, lens, tied, named, low: low_ }) {
+  function drawDesk(add, { all, place, line, fs, two, x, w, y, tall, end, scale, heap, tied, named, low: low_ }) {
     const { sequence, right, slip } = all, base = y + tall, here = Math.max(0, place), tile = sequence[here], shown = place >= 0 && line >= DONE.p, one = base - scale.unit;
     heading(add, "desk", fits(["weights p", "weights"], w + fs), { x, y, fs }); // not into the heading of ℓ
     add("desk base", "path", { class: "fac-step-base", d: `M${x} ${base}h${w}` });
-    const p = right.p[here] ?? [], unit = w / p.length, wrong = slip?.p[here], waits = [["p = exp(s − m)", "exp(s − m)"], end ? ["forgotten"] : line < DONE.m ? ["once m is known", "after m"] : ["still to come", "to come"]];
+    const p = right.p[here] ?? [], unit = (0.7 * w) / p.length, total = sum(p), wrong = slip?.p[here], waits = [["p = exp(s − m)", "exp(s − m)"], end ? ["forgotten"] : line < DONE.m ? ["once m is known", "after m"] : ["still to come", "to come"]];
     if (!shown) waits.forEach((words, i) => add(`desk waits ${i}`, "text", { class: "fac-t-soft", x: x + w / 2, y: base - 0.5 * tall + 1.2 * i * fs, ...middle }, fits(words, w, 0.87 * fs)));
     if (end) return;
-    add("desk says", "text", { class: "fac-t-small", x: x + w / 2, y: base + (two ? 2.3 * fs : low_ + 2.05 * fs), ...middle }, fits([...(shown ? [`sum ${short(sum(p), 3)}, then forgotten`, `sum ${short(sum(p), 3)}`] : [`tile ${letter(tile)}’s, then forgotten`]), "then forgotten", "forgotten"], w + 2.2 * fs, 0.87 * fs));
+    add("desk says", "text", { class: "fac-t-small", x: shown ? x + w + 0.6 * fs : x + w / 2, y: base + (two ? 2.3 * fs : low_ + 2.05 * fs), "text-anchor": shown ? "end" : "middle" }, fits([...(shown ? [`sum ${short(total, 3)}, then forgotten`, `sum ${short(total, 3)}`] : [`tile ${letter(tile)}’s, then forgotten`]), "then forgotten", "forgotten"], w + 2.2 * fs, 0.87 * fs));
     axis(add, "p", x, base, Math.min(tall, 1.2 * scale.unit), scale, fs); // no weight is above 1
     if (shown && scale.unit > 1.2 * fs) add("desk one", "path", { class: "fac-step-m-old", d: `M${x} ${one}h${w}` });
-    if (shown && scale.unit > 1.2 * fs && scale.unit * (1 - Math.max(...p.slice(-3))) > 1.7 * fs && !two && !named) add("desk one says", "text", { class: "fac-t-soft", x: x + w, y: one + fs, "text-anchor": "end" }, "at m");
-    if (lens > 1) add("desk lens", "text", { class: "fac-t-soft", x: x + w, y: y + 0.45 * fs, "text-anchor": "end" }, fits([`${lens} × as tall as in ℓ`, `${lens} × as in ℓ`, `${lens} × ℓ`], w + fs, 0.87 * fs));
+    if (shown && !named) add("desk scale", "text", { class: "fac-t-soft", x: x + w / 2, y: y + 0.45 * fs, ...middle }, fits(["same scale as ℓ", "scale of ℓ"], w + 1.6 * fs, 0.87 * fs));
+    let free = !two && !named && one - y > 2.5 * fs; // over the line at 1
+    for (let k = 0, from = base, gone = line > DONE.p; shown && k < p.length; k += 1) { // once it has landed, its outline
+      const up = p[k] * scale.unit;
+      add(`heap ${tile} ${k}`, "rect", { class: `${gone ? "fac-step-flown" : "fac-edge"} fac-step-heap`, style: gone ? "" : paint(tile), x: x + w - heap, y: (from -= up), width: heap, height: up });
+    }
     p.forEach((value, k) => {
       const bx = x + (k + 0.15) * unit, bw = 0.7 * unit, up = Math.min(tall, value * scale.unit), text = weight(value);
       if (!shown) return;
@@ -261,11 +267,13 @@ function stepperPicture(model, data, now, says) {
       add(`p ${tile} ${k}`, "rect", { class: `fac-edge fac-step-bar ${here_ ? "fac-step-tied" : ""}`, style: paint(tile), x: bx, y: base - up, width: bw, height: up }, `p of key ${data.tiles[tile][0] + k}: ${short(value, 5)}`);
       if (wrong && wrong[k] !== value) add(`p wrong ${tile} ${k}`, "rect", { class: "fac-step-ghost fac-step-bad", x: bx, y: base - Math.min(tall, finiteOr0(wrong[k]) * scale.unit), width: bw, height: Math.min(tall, finiteOr0(wrong[k]) * scale.unit) });
       if (here_) {
-        const says = [`exp(${under(all.scores[data.tiles[tile][0] + k], right.m[here]).is})`, `= ${short(value, 3)}`], rows = wide(says.join(" "), 0.87 * fs) < w ? [says.join(" ")] : says, half = wide(rows[0], 0.87 * fs) / 2, over = up + 0.4 * fs, low = over < scale.unit && over + 1.1 * rows.length * fs > scale.unit ? one - 0.4 * fs : base - over; // not on the line at 1
+        const says = [`exp(${under(all.scores[data.tiles[tile][0] + k], right.m[here]).is})`, `= ${short(value, 3)}`], rows = wide(says.join(" "), 0.87 * fs) < w ? [says.join(" ")] : says, half = wide(rows[0], 0.87 * fs) / 2, over = Math.max(up, half + bx + bw / 2 > x + w - heap ? total * scale.unit : 0) + 0.4 * fs, low = over < scale.unit + 2 && over + 1.1 * rows.length * fs > scale.unit ? one - 0.4 * fs : base - over; // not on the line at 1
+        free &&= low > one;
         rows.forEach((row, i) => add(`tied says ${i}`, "text", { class: "fac-t-small fac-t-name", x: Math.max(x + half - 1, Math.min(x + w - half, bx + bw / 2)), y: low - 1.1 * (rows.length - 1 - i) * fs, ...middle }, row));
       }
       if (named) add(`p says ${tile} ${k}`, "text", { class: "fac-t-small", x: bx + bw / 2, y: base + 1.1 * fs, ...middle }, text);
     });
+    if (shown && free && scale.unit > 1.2 * fs) add("desk one says", "text", { class: "fac-t-soft", x: x + w, y: one - 0.35 * fs, "text-anchor": "end" }, fits(["1: a score at m", "a score at m", "at m"], w, 0.87 * fs));
   }
 
   /** The m that is kept, at its height among the scores: it rises with the line that rescales, and stands still where no larger score came. */
@@ -285,8 +293,8 @@ function stepperPicture(model, data, now, says) {
   }
 
   /** ℓ or O as a stack, a segment a tile; the outline is its height before this tile, which shrank by α. */
-  function drawSum(add, what, name, { all, place, line, fs, x, w, y, tall, end, scale }) {
-    const { right, slip, sequence, column } = all, base = y + tall - scale.deep * scale.unit, floor = y + tall;
+  function drawSum(add, what, name, { all, place, line, fs, x, w, y, tall, end, scale, flies }) {
+    const { right, slip, sequence, column } = all, land = what === "l" ? `;--fac-from:${flies}px` : "", base = y + tall - scale.deep * scale.unit, floor = y + tall;
     const last_ = end ? nTiles - 1 : line >= DONE[what] ? place : place - 1, fresh = !end && last_ === place && place >= 0;
     const value = (run, i) => (i < 0 ? 0 : what === "l" ? run.l[i] : run.o[i][column]);
     const by = (run) => (place > 0 && !end && line >= DONE.alpha ? run.by[what][place] : 1), alpha = by(right), shrunk_ = what === "l" && line === DONE.p && !slip, shrinks = alpha < 1 && !fresh && !shrunk_; // the new part is laid on what is left
@@ -306,7 +314,7 @@ function stepperPicture(model, data, now, says) {
         if (share < 0) down += size;
         const y0 = Math.max(y - 0.6 * fs, base - from), y1 = Math.min(floor, base - from + size), tile = sequence[i];
         if (bad) return add(`${what} bad ${tile}`, "rect", { class: "fac-step-slip fac-step-bar", x: bx, y: y0, width: bw, height: Math.max(0, y1 - y0) });
-        add(`${what} ${tile}`, "rect", { class: `fac-edge fac-step-bar ${fresh && i === place ? "fac-step-land" : ""}`, style: paint(tile), x: bx, y: y0, width: bw, height: Math.max(0, y1 - y0) }, `tile ${letter(tile)}: ${short(share, 5)}`);
+        add(`${what} ${tile}`, "rect", { class: `fac-edge fac-step-bar ${fresh && i === place ? "fac-step-land" : ""}`, style: paint(tile) + land, x: bx, y: y0, width: bw, height: Math.max(0, y1 - y0) }, `tile ${letter(tile)}: ${short(share, 5)}`);
         if (shrinks) return; // its words are said below
         if (y1 - y0 > 1.4 * fs) chip(add, `${what} says ${tile}`, letter(tile), bx + bw / 2, (y0 + y1) / 2, fs, fresh && i === place ? "fac-step-land" : "");
         else if (!slip && y1 - y0 > 0.6 * fs && letter(tile)) add(`${what} says ${tile}`, "text", { class: "fac-t-small", x: bx + bw + 0.2 * fs, y: (y0 + y1) / 2 + 0.3 * fs }, letter(tile)); // too thin for a plate
