@@ -86,8 +86,9 @@ def _draw(axes: Any, records: Sequence[Peak], limit_bytes: int | None, shape: _S
                           linestyle=(0, (3, 3)), linewidth=size / 14)  # fmt: skip
                 if whole:
                     ink = PAGE_INK if side * n > limit > 0 else "#000000"
-                    _say(axes, f"N = {n // 2}", (left + half, low + 0.36 * half), (0, 0), size * 0.85,
-                         ha="center", va="center", color=ink)  # fmt: skip
+                    spot = (left + half, low + 0.36 * half)
+                    _say(axes, f"N = {n // 2}", spot, (0, 0), size * 0.85, ha="center",
+                         va="center", color=ink)  # fmt: skip
         _say(axes, str(n), (x, base - _GAP * top - deep), (0, _n_row(shape)), size, va="top")
         if not x:
             _name_row(axes, base, top, deep, gap, shape)
