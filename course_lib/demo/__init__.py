@@ -58,7 +58,7 @@ class PeakMemory:
             both = (naive.predicted_bytes, fused.bytes or fused.predicted_bytes)
             needs, least = (f"{n / 2**20:{'.0f' if n >= 2**20 else '.2g'}}" for n in both)
             end = limit if over else "naive runs out of memory"
-            return f"{at} naive needs {needs} MiB, fused {least}; {end}"
+            return f"{at} naive needs {needs} MiB, fused {least} MiB; {end}"
         if not (naive.bytes and fused.bytes):
             return "The peaks, as far as they could be measured"
         return f"{at} naive attention holds {naive.bytes / fused.bytes:.3g} times as much memory"
@@ -80,7 +80,7 @@ class PeakMemory:
         """Draw all peaks as areas at one scale; ``presenter``: type for a room."""
         figure = picture.draw(self.records, self.limit_bytes, presenter=presenter)
         key = f"Areas: peaks above the inputs on {self.device}, {self.dtype}, {self.heads} heads, "
-        key += f"head_dim {self.head_dim}. Filled: measured; outlined: by formula."
+        key += f"head_dim {self.head_dim}. Full colour: measured; pale: by formula."
         return figure.says(self.finding(), key, self.table())
 
     def __repr__(self) -> str:

@@ -56,7 +56,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "MHA": {
         "term": monomial(2, f"{_ROWS} heads d b"),
-        "says": "multi-head: each query head keeps its own K and V",
+        "says": "multi-head: own K and V for each head",
     },
     "MQA": {"term": monomial(2, f"{_ROWS} d b"), "says": "multi-query: one K/V head for all"},
     "MLA": {

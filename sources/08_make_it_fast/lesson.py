@@ -737,8 +737,8 @@ from course_lib.widgets import RooflineChart
 chart = RooflineChart(n=16384, d=128, heads=16, block_q=128)
 counters = load_measurements("h100_dram_traffic")["rungs"]
 for name, block_q, way in (
-    ("rung 1, the plainest", 64, "1 by_mask"),
-    ("rung 8, the fastest", 192, "8 specialised"),
+    ("rung 1, all tiles, all masked", 64, "1 by_mask"),
+    ("rung 8, one warp only copies", 192, "8 specialised"),
 ):
     same = RooflineChart(n=16384, d=128, heads=16, block_q=block_q)
     loads = same.intensity("flash prefill, tile loads")

@@ -108,8 +108,8 @@ def measured() -> widgets.RooflineChart:
     chart = widgets.RooflineChart(n=16384, d=128, heads=16, block_q=128)
     flops = 4 * 16384**2 * 128 * 16
     for name, block_q, tflops, dram_gb in (
-        ("rung 1, the plainest", 64, 409, 0.281),
-        ("rung 8, the fastest", 192, 748, 0.7619),
+        ("rung 1, all tiles, all masked", 64, 409, 0.281),
+        ("rung 8, one warp only copies", 192, 748, 0.7619),
     ):
         same = widgets.RooflineChart(n=16384, d=128, heads=16, block_q=block_q)
         loads = same.intensity("flash prefill, tile loads")

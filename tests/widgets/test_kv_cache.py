@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -155,6 +156,33 @@ def test_a_bar_is_as_long_as_many_requests_fit(mount, width):
         assert b["x"] + b["width"] <= width
     assert page.locator(".fac-kv-store").count() == page.locator(".fac-kv-choice").count() == 3
     assert page.locator(".fac-stage text", has_text="press to try").count() == 1
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.parametrize("n", [8192, 65536])
+def test_beside_each_count_lies_one_request_as_large_as_in_the_box(mount, width, n):
+    """Bars said how many, words how large: that one buys the other was nowhere to be seen."""
+    cache = KVCacheCalculator(n=n)
+    page = mount(cache, width=width, reduced=True)
+    said = page.locator(".fac-stage text", has_text="cell: one request").text_content()
+    less = int((re.findall(r"1/(\d+) of", said) or [1])[0])
+    pixels = area_of(page, ".fac-kv-wall") / CAPACITY["H100"] / less
+    for name in VARIANTS:
+        if cache.requests(name):
+            want = pixels * cache.cache_bytes(name)
+            assert area_of(page, f'[data-cell="{name}"]') == pytest.approx(want, rel=0.01)
+    if n == 8192:
+        assert less == 1
+    bars = page.locator(".fac-kv-bar").evaluate_all("ns => ns.map(n => getComputedStyle(n).fill)")
+    assert len(bars) == len(VARIANTS)
+    assert len(set(bars)) == 1, "counts have no colour of K and V: bytes have"
+    ends = "ns => ns.map(n => [n.dataset.variant ?? n.dataset.cell, n.getBBox()]).map(BOX)"
+    words, cells = (
+        dict(page.locator(at).evaluate_all(ends.replace("BOX", f"([name, b]) => [name, {edge}]")))
+        for at, edge in (("[data-variant]", "b.x + b.width"), ("[data-cell]", "b.x"))
+    )
+    assert all(words[name] < cells[name] for name in VARIANTS), "no word lies on a cell"
 
 
 @pytest.mark.browser

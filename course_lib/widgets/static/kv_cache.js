@@ -17,7 +17,7 @@ export function requestsThatFit(variant, s, data) {
 /** What a variant says of itself; the model's own counts stand in braces. */
 export const saysOf = (variant, s) => variant.says.replace(/{(\w+)}/g, (_, name) => s[name]);
 
-const GIB = 1024, TALL = 15.2, // of the box, in letters
+const GIB = 1024, TALL = 15.2, SCREEN = 13.3, // of the box, in letters; and where a screen has to hold all
    MOST_EDGES = 3000, MOST_NUMBERS = 12, OWN = "this model";
 const LENGTHS = powersOfTwo(256, 2 ** 24);
 const STORES = { MHA: (s) => ({ kv_heads: s.heads }), MQA: () => ({ kv_heads: 1 }), int8: () => ({ dtype: "int8 / fp8" }) }; // what a press makes of this model
@@ -48,7 +48,7 @@ function render({ model, el }) {
   root(model, el, picture.node, marks, words, others.node, h("div", { class: "fac-fields fac-kv-fields" }, fields.n.node, preset.row, gpu.row),
     more("dtype, layers, heads", h("div", { class: "fac-row" }, dtype.row), h("div", { class: "fac-fields" }, Object.keys(LABELS).slice(1).map((name) => fields[name].node))), voice.node);
 
-  let dragged = false, rows = 8;
+  let dragged = false, rows = 8, scale = 0; // of the box: rows, and square pixels for each byte
 
   function draw() {
     for (const f of Object.values(fields)) f.follow();
@@ -74,10 +74,11 @@ function render({ model, el }) {
       : `${bytesText(perToken, GIB)} a token, ${bytesText(brick, GIB)} a request of ${now.n} tokens${now.batch > 1 ? `, ${bytesText(own, GIB)} for ${now.batch} of them` : ""}${now.batch > fit ? `: ${now.batch - fit} of ${now.batch} ${now.batch === 1 ? "finds" : "find"} no room` : ""}. Beside the weights ${fits} on ${where}.`;
     words.classList.toggle("fac-hear", free >= 0 && now.batch <= fit); // then the picture says it all
     picture.svg.setAttribute("aria-label", `Memory as one box of ${bytesText(room, GIB)}, ${bytesText(weights, GIB)} of it weights. ${words.textContent}`);
-    const top = 3.6 * fs, tall = TALL * fs, all = (width - 2) / Math.max(room, weights), wall = all * room, slab = all * Math.min(room, weights);
+    const top = 3.6 * fs, tall = (get("presenter") ? SCREEN : TALL) * fs, all = (width - 2) / Math.max(room, weights), wall = all * room, slab = all * Math.min(room, weights);
     // As many rows as leave no request in two of them; what is left over lies at their ends.
     if (!picture.svg.facHeld) rows = !fit ? 8 : fit < 5 ? fit : [8, 7, 9, 6, 10, 5].find((many) => fit % many === 0) ?? 8;
     const full = fit * brick || free, row = tall / rows, place = { x: 1 + slab, w: (wall - slab) * (full / free), y: top, row, rows };
+    scale = free > 0 ? (place.w * tall) / full : 0;
     outline = (bytes) => other((add) => free > 0 && bytes && ribbon(add, "other", "fac-kv-other", place, 0, Math.min(bytes, full), full));
     outline(0);
     box((add) => {
@@ -160,31 +161,35 @@ function render({ model, el }) {
   function drawVariants(width, fs) {
     const now = settings(), values = cacheValues({ ...now, batch: 1 }, data.dtypes), size = (name) => cacheBytes(data.variants[name], values), fit = (name) => requestsThatFit(data.variants[name], now, data);
     const all = GROUPS.flatMap(([group, some]) => [...some].sort((a, b) => size(b) - size(a)).map((name, i) => ({ name, group: i ? "" : group }))), most = Math.max(1, ...all.map(({ name }) => fit(name)));
-    const narrow = width < 700, line = (narrow ? 3 : 1.9) * fs, left = narrow ? 1.8 * fs : 19 * fs, names_ = narrow ? 1 : 7.6 * fs, high = (narrow ? 0.95 : 1.15) * fs;
-    // As long as the words behind each bar leave room for.
-    const says_ = (name) => `× ${bytesText(size(name), GIB)}${narrow ? "" : `, ${saysOf(data.variants[name], now)}`}`, room = Math.min(...all.map(({ name }) => ((width - left - 1.8 * fs - wide(String(fit(name)), 1.2 * fs) - wide(says_(name), narrow ? 0.87 * fs : fs)) * most) / Math.max(1, fit(name))), width - left - (narrow ? 11 : 12) * fs);
+    const narrow = width < 700, cell = ((get("presenter") ? SCREEN : TALL) / 8) * fs, line = cell + 0.4 * fs, high = 1.15 * fs, names_ = narrow ? 1 : 7.6 * fs, left = (narrow ? 8.6 : 19.6) * fs;
+    // One request of each, as large as in the box, or by a power of two less where that has no room.
+    const cap = 0.42 * width, whole = (name) => (size(name) * scale) / cell, widest = Math.max(0, ...all.filter(({ name }) => fit(name)).map(({ name }) => whole(name))), less = 2 ** Math.max(0, Math.ceil(Math.log2(widest / cap))), cells = (name) => Math.min(cap, whole(name) / less);
+    const small = narrow ? 0.87 * fs : fs, sized = (name) => `× ${bytesText(size(name), GIB)}`, behind = (name) => 1.6 * fs + wide(String(fit(name)), 1.2 * fs);
+    const room = Math.max(fs, Math.min(0.38 * width, ...all.map(({ name }) => ((width - left - behind(name) - wide(sized(name), small) - cells(name)) * most) / Math.max(1, fit(name)))));
     others.svg.setAttribute("aria-label", `Requests that fit by other ways to keep the cache. ${all.map(({ name }) => `${name}, ${saysOf(data.variants[name], now)}: ${fit(name)} of ${bytesText(size(name), GIB)}`).join(". ")}.`);
-    let y = 2.2 * fs;
+    let y = 3.5 * fs;
     lines((add) => {
       add("title", "text", { class: "fac-t-name", x: 1, y: 1.3 * fs }, "How many fit, stored another way (press to try)");
+      add("scale", "text", { class: "fac-t-soft", x: 1, y: 2.6 * fs }, scale ? `bar: how many; cell: one request, ${less > 1 ? `at 1/${less} of the box's scale` : "as large as in the box"}` : "bar: how many");
       for (const { name, group } of all) {
         if (group) {
-          if (y > 3 * fs || narrow) y += (narrow ? 1.3 : 0.7) * fs;
+          if (y > 4 * fs || narrow) y += (narrow ? 1.3 : 0.7) * fs;
           if (group === "other models") { // not to be pressed: below a line, in soft ink
             y += 0.5 * fs;
             add("apart", "path", { class: "fac-kv-apart", d: `M1 ${y - (narrow ? 1.6 : 0.45) * fs}H${width - 1}` });
           }
-          add(`group ${group}`, "text", { class: "fac-t-soft fac-kv-group", x: 1, y: narrow ? y - 0.35 * fs : y + 1.15 * fs }, group);
+          add(`group ${group}`, "text", { class: "fac-t-soft fac-kv-group", x: 1, y: narrow ? y - 0.35 * fs : y + line / 2 + 0.2 * fs }, group);
         }
-        const own = name === OWN, many = fit(name), w = Math.max(many && 1.5, (room * many) / most), change = STORES[name]?.(now), top = y + (narrow ? 1.6 : 0.22) * fs;
-        const what = saysOf(data.variants[name], now), shown = own && now.kv_heads > 1 && now.kv_heads < now.heads ? `${name} (GQA)` : name, text = y + 1.15 * fs;
+        const own = name === OWN, many = fit(name), w = Math.max(many && 1.5, (room * many) / most), change = STORES[name]?.(now), top = y + line / 2 - 0.67 * fs;
+        const what = saysOf(data.variants[name], now), grouped = own && now.kv_heads > 1 && now.kv_heads < now.heads, shown = grouped ? `${narrow ? "this" : name} (GQA)` : name, text = y + line / 2 + 0.23 * fs;
         if (change || own) add(`store ${name}`, "rect", { class: own ? "fac-kv-is" : "fac-kv-store", x: names_, y, width: width - names_ - 1, height: line - 0.2 * fs, rx: 5 }, own ? "" : `store it so: ${name}`, own ? null : () => put(model, change)).onpointermove = () => outline(own ? 0 : size(name));
         if (change || own) add(`choice ${name}`, "circle", { class: own ? "fac-kv-chosen" : "fac-kv-choice", cx: names_ + 0.95 * fs, cy: text - 0.33 * fs, r: 0.36 * fs });
-        add(`name ${name}`, "text", { class: own ? "fac-t-name" : change ? "" : "fac-t-soft", x: names_ + (change || own || narrow ? 1.8 : 0.5) * fs, y: text }, narrow ? `${shown}: ${what}` : shown);
-        add(`bar ${name}`, "rect", { class: "fac-kv-bar fac-fill-other", style: own ? "fill:var(--fac-k)" : "", x: left, y: top, width: w, height: high }, what);
-        if (own) add("bar of v", "rect", { class: "fac-kv-bar", style: "fill:var(--fac-v)", x: left, y: top + high / 2, width: w, height: high / 2 });
-        add(`fit ${name}`, "text", { class: "fac-t-name fac-kv-fit", x: left + w + 0.4 * fs, y: top + 0.93 * fs }, String(many));
-        add(`says ${name}`, "text", { class: narrow ? "fac-t-small" : "", "data-variant": name, x: left + w + 0.8 * fs + wide(String(many), 1.2 * fs), y: top + 0.93 * fs }, says_(name));
+        add(`name ${name}`, "text", { class: own ? "fac-t-name" : change ? "" : "fac-t-soft", x: names_ + (change || own || narrow ? 1.8 : 0.5) * fs, y: text }, shown);
+        add(`bar ${name}`, "rect", { class: "fac-kv-bar fac-fill-other", x: left, y: top, width: w, height: high }, what);
+        add(`fit ${name}`, "text", { class: "fac-t-name fac-kv-fit", x: left + w + 0.4 * fs, y: text }, String(many));
+        const at = left + w + behind(name) - 0.8 * fs, long = cells(name), right = width - 1 - 0.4 * fs, words = `${sized(name)}, ${what}`;
+        add(`says ${name}`, "text", { class: narrow ? "fac-t-small" : "", "data-variant": name, x: at, y: text }, !narrow && at + 0.93 * wide(words, fs) < right - long ? words : sized(name));
+        if (scale) for (const [i, kind] of (name === "MLA" ? ["both"] : ["k", "v"]).entries()) add(`cell ${kind} ${name}`, "rect", { class: `fac-kv-cell fac-kv-cell-${kind}${many ? "" : " fac-kv-cell-cut"}`, "data-cell": name, x: right - long, y: y + 0.1 * fs + (i * cell) / 2, width: Math.max(1, long), height: kind === "both" ? cell : cell / 2 }, `one request: ${bytesText(size(name), GIB)}`);
         y += line;
       }
     });

@@ -73,7 +73,7 @@ function render({ model, el }) {
     if (zoomed) axes = { left: Math.floor(Math.min(...marks.map((m) => (m.loads ? Math.log2(m.loads) - 0.4 : Math.log2(m.intensity) - (width < ROOFS ? 1.2 : 2))))), right: Math.ceil(Math.max(Math.log2(ridge) + 1, ...marks.map((m) => Math.log2(m.intensity) + (!m.loads ? 1 : width < ROOFS ? 2.6 : 2)))), low: Math.log10(round125(Math.min(...marks.map((m) => Math.min(m.tflops, m.loads ? bound(m) : Infinity))) / 2)), high: Math.log10(chip.tflops_half) + 0.12 };
     else if (!axes || !picture.svg.facHeld) axes = whole;
     whole_ = whole;
-    const { left, right, low, high } = axes, from = 2.7 * fs, strip = (marks.length || view === VIEWS.dial) && (2.1 + 1.75 * (marks.length || 1)) * fs, top = strip + 2.3 * fs, floor = top + Math.max((width < ROOFS ? (zoomed ? 23 : 20) : zoomed ? 20 : 17) * fs, Math.min((zoomed ? 20 : 24) * fs, 0.36 * width)), end = width - 0.6 * fs;
+    const { left, right, low, high } = axes, from = 2.7 * fs, bars = rows(marks, width), strip = marks.length ? (2.1 + bars.pitch * marks.length) * fs : view === VIEWS.dial && 3.85 * fs, top = strip + 2.3 * fs, floor = top + Math.max((width < ROOFS ? (zoomed ? 23 : 20) : zoomed ? 18 : 17) * fs, Math.min((zoomed ? 18 : 24) * fs, 0.36 * width)), end = width - 0.6 * fs;
     const X = (v) => from + ((end - from) * (Math.log2(v) - left)) / (right - left);
     const Y = (v) => floor - ((floor - top) * (Math.log10(v) - low)) / (high - low);
     const roof = (a, b) => [a, ...(a < ridge && ridge < b ? [ridge] : []), b].map((v) => `${X(v)},${Y(Math.max(10 ** low, attainable(v, chip)))}`).join(" ");
@@ -87,7 +87,7 @@ function render({ model, el }) {
       add("memory side", "rect", { class: "fac-roof-side", x: from, y: top, width: Math.max(0, X(ridge) - from), height: floor - top });
       grid(add, { left, right, low, high }, { X, Y, from, top, floor, end, fs, strip }, marks);
       add("ridge", "path", { class: "fac-roof-ridge", d: `M${X(ridge)} ${peak}V${floor}` });
-      add("roof", "polyline", { class: "fac-roof-line", points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
+      add("roof", "polyline", { class: `fac-roof-line${marks.length ? " fac-roof-quiet" : ""}`, points: roof(Math.max(2 ** left, (10 ** low * 1e3) / chip.hbm_gb_per_s), 2 ** right) });
       add("flat", "text", { class: "fac-t-small", x: end, y: peak - (dial ? 2.2 : 1) * fs, "text-anchor": "end" }, flat); // over the numbers of the dots, over a name
       add("slope", "text", { class: "fac-t-small", "text-anchor": "middle", transform: `translate(${slope.x} ${slope.y}) rotate(${(slope.angle * 180) / Math.PI})` }, slope.text);
       if (dial) distance(add, held[0], { X, Y, fs, ridge, width, floor, end });
@@ -126,29 +126,36 @@ function render({ model, el }) {
 
   /** Above the field of the dial, where a length is a number: its speed in the frame of the flat roof. */
   function reached(add, { y: tflops }, { width, fs, chip }) {
-    const says = `${short(tflops, 3)} TFLOP/s, ${short((100 * tflops) / chip.tflops_half, 2)} %`, room = width - wide(says, 0.9 * fs) - 1.2 * fs, at = { x: 0, y: 1.6 * fs, height: 1.25 * fs };
+    const says = `${short(tflops, 3)} TFLOP/s, ${short((100 * tflops) / chip.tflops_half, 2)} %`, room = width - wide(says, 0.9 * fs) - 1.2 * fs, at = { x: 0, y: 1.6 * fs, height: 1.25 * fs }, part = (room * tflops) / chip.tflops_half, little = part < 0.4 * room;
     add("head reached", "text", { class: "fac-t-soft", x: 0, y: fs }, "speed at most, framed by arithmetic's roof");
     add("reached all", "rect", { class: "fac-roof-share", ...at, width: room });
-    add("reached", "rect", { class: "fac-roof-part fac-roof-of-other", ...at, width: (room * tflops) / chip.tflops_half }, says);
-    add("reached says", "text", { class: "fac-t-small", x: room + 0.4 * fs, y: 2.55 * fs }, says);
+    add("reached", "rect", { class: "fac-roof-part fac-roof-of-other", ...at, width: part }, says);
+    add("reached end", "path", { class: "fac-roof-end", d: `M${Math.max(2, part).toFixed(1)} ${at.y - 0.3 * fs}v${at.height + 0.6 * fs}` }); // 0.34 % are a pixel, under the frame's own line
+    add("reached says", "text", { class: "fac-t-small", x: (little ? Math.max(2, part) : room) + 0.6 * fs, y: 2.55 * fs }, `${little ? "← " : ""}${says}`);
+  }
+
+  /** The rows of the bars: where names have no room beside them they stand above. */
+  function rows(marks, width) {
+    const above = width < 1000 && marks.every((m) => m.loads);
+    return { above, pitch: above ? 3.1 : 2.1, first: above ? 2.6 : 1.6 };
   }
 
   /** Above the field, where a length is a number: how fast each kernel is, in a frame as long as its roof is high; and, where that is known, what HBM moves for it and what it loads on the chip. */
   function compared(add, marks, { width, fs, long, chip }) {
-    const ranked = [...marks].sort((a, b) => b.tflops - a.tflops), tall = (marks.every((m) => m.loads) ? 0.95 : 1.25) * fs, unit = long ? " GB" : "", of = (m) => `${Math.round((100 * m.tflops) / attainable(m.intensity, chip))} %`;
-    const speed = [long ? "speed, framed by its roof" : "TFLOP/s, roof", (m) => m.tflops, (m) => (long ? `${short(m.tflops, 3)} TFLOP/s, ${of(m)}` : short(m.tflops, 3)), "part"];
+    const ranked = [...marks].sort((a, b) => b.tflops - a.tflops), { above, pitch, first: begin } = rows(marks, width), tall = 1.4 * fs, names = marks.every((m) => m.loads) ? (m) => m.label : called, unit = long ? " GB" : "", of = (m) => `${Math.round((100 * m.tflops) / attainable(m.intensity, chip))} %`;
+    const speed = [long ? "measured speed in its roof" : "TFLOP/s, roof", (m) => m.tflops, (m) => (long ? `${short(m.tflops, 3)} TFLOP/s, ${of(m)}` : short(m.tflops, 3)), "part"];
     const columns = marks.every((m) => m.loads) ? [
       [long ? "moved by HBM" : "HBM, GB", (m) => gb(m.intensity), (m) => `${short(gb(m.intensity), 3)}${unit}`, "crossed"],
       [long ? "loaded on the chip" : "on chip, GB", (m) => gb(m.loads), (m) => `${short(gb(m.loads), 3)}${unit}`, "loaded"],
       speed,
-    ] : [[long ? "speed, framed by the roof over it" : "TFLOP/s, framed by its roof", speed[1], (m) => `${short(m.tflops, 3)}${long ? " TFLOP/s" : ""}, ${of(m)}${long ? ` of ${short(attainable(m.intensity, chip), 3)}` : ""}`, "part"]];
-    const side = Math.max(...ranked.map((m) => wide(called(m), (long ? 1.08 : 0.95) * fs))) + fs, each = (width - side) / columns.length, said = (columns.length > 1 ? (long ? 8 : 3.4) : long ? 13 : 5.2) * fs, room = each - said - 0.8 * fs;
+    ] : [[`measured ${long ? "speed" : "TFLOP/s"}, framed by the roof over it`, speed[1], (m) => `${short(m.tflops, 3)}${long ? " TFLOP/s" : ""}, ${of(m)}${long ? ` of ${short(attainable(m.intensity, chip), 3)}` : ""}`, "part"]];
+    const side = above ? 0 : Math.max(...ranked.map((m) => wide(names(m), (long ? 1.08 : 0.95) * fs))) + fs, each = (width - side) / columns.length, said = (columns.length > 1 ? (long ? 8 : 3.4) : long ? 13 : 5.2) * fs, room = each - said - 0.8 * fs;
     columns.forEach(([head, of, says, name], i) => {
       const x = side + i * each, most = name === "part" ? chip.tflops_half : Math.max(...marks.map(of));
       add(`head ${name}`, "text", { class: "fac-t-soft", x, y: fs }, head);
       ranked.forEach((m, j) => {
-        const y = (1.6 + 1.75 * j) * fs, long_ = (room * of(m)) / most, frame = name === "part" ? (room * attainable(m.intensity, chip)) / most : long_;
-        if (!i) add(`row ${m.label}`, "text", { class: `fac-t-name${long ? "" : " fac-t-small"}`, x: 0, y: y + 0.5 * tall + 0.33 * fs }, called(m));
+        const y = (begin + pitch * j) * fs, long_ = (room * of(m)) / most, frame = name === "part" ? (room * attainable(m.intensity, chip)) / most : long_;
+        if (!i) add(`row ${m.label}`, "text", { class: `fac-t-name${long ? "" : " fac-t-small"}`, x: 0, y: above ? y - 0.4 * fs : y + 0.5 * tall + 0.33 * fs }, names(m));
         if (name === "part") add(`share ${m.label} all`, "rect", { class: "fac-roof-share", x, y, width: frame, height: tall });
         add(`${name} ${m.label}`, "rect", { class: `fac-roof-${name} fac-roof-of-${meant(m)}${valued(m)}`, x, y, width: long_, height: tall }, says(m));
         add(`${name} ${m.label} says`, "text", { class: "fac-t-small", x: x + frame + 0.4 * fs, y: y + 0.5 * tall + 0.3 * fs }, says(m));
@@ -158,7 +165,7 @@ function render({ model, el }) {
 
   /** What was measured, and what is missing to its roof; or from where it would be if every load went to HBM, across by the bytes that were not to be loaded, then up by the speed. */
   function measured(add, marks, { X, Y, fs, long, chip, ridge, from, end }) {
-    const diamond = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`, bold = `fac-t-name${long ? "" : " fac-t-small"}`, small = "fac-t-small", edges = {};
+    const diamond = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`, bold = `fac-t-name${long ? "" : " fac-t-small"}`, small = "fac-t-small", edges = {}, best = intensity(listed[LEAST], shape());
     for (const m of [...marks].sort((a, b) => b.tflops - a.tflops)) {
       const [x, y] = [X(m.intensity), Y(m.tflops)], flat = m.intensity >= ridge, key = m.label, colour = `fac-roof-${meant(m)}${valued(m)}`;
       const write = (id, lines, at, anchor, row) => lines.forEach(([text, cls], j) => add(`${id} ${key} ${j}`, "text", { class: cls, x: at, y: row + (0.3 + LINE * j) * fs, "text-anchor": anchor }, text));
@@ -168,20 +175,21 @@ function render({ model, el }) {
         return free;
       };
       if (m.loads) {
-        const [left, low] = [X(m.loads), Y(attainable(m.loads, chip))], factor = Math.round(m.intensity / m.loads), fewer = `${factor} × fewer bytes from HBM`, most = `at most ${short(attainable(m.loads, chip), 3)}`;
+        const [left, low] = [X(m.loads), Y(attainable(m.loads, chip))], factor = Math.round(m.intensity / m.loads), fewer = `${factor} × fewer bytes from HBM`, most = `ceiling ${short(attainable(m.loads, chip), 3)}`;
         add(`saved ${key}`, "path", { class: `fac-roof-saved ${colour}`, d: `M${left} ${low}H${x}V${y}` }, fewer);
         add(`counted ${key}`, "path", { class: "fac-roof-counted", d: diamond(left, low, 0.5 * fs) }, m.label);
-        const mid = (X(ridge) + x) / 2, says = long ? fewer : `bytes ÷ ${factor}`, faster = `speed × ${short(m.tflops / attainable(m.loads, chip), 2)}`; // across: bytes; up: speed
+        const mid = (X(ridge) + x) / 2, says = long ? fewer : `bytes ÷ ${factor}`, faster = `${short(m.tflops / attainable(m.loads, chip), 2)} × ${long ? "that " : ""}ceiling`; // across: bytes; up: speed
         add(`fewer ${key}`, "text", { class: `fac-t-name ${small}`, "text-anchor": "middle", x: mid, y: low - 0.45 * fs }, says);
         add(`faster ${key}`, "text", { class: `fac-t-name ${small}`, ...(low - y > 4 * fs ? { "text-anchor": "end", x: x - 0.4 * fs, y: (low + y) / 2 + 0.3 * fs } : { "text-anchor": "middle", x: Math.min(x, end - wide(faster, 0.46 * fs)), y: low + 1.2 * fs }) }, faster); // below a short way
         const start = "if every load went to HBM:", room = left - from - fs, begins = !edges.start && long && wide(start, 0.85 * fs) < room ? [start] : []; // said once
         if (begins.length) edges.start = 1;
-        const free = X(ridge) - left - 0.2 * fs, fits = [`${most} TFLOP/s`, most].map((text) => wide(text, 0.9 * fs) < free), left_ = room > wide("at most", 0.8 * fs) - 0.2 * fs, split = ["at most", most.slice(8)]; // below the slope where it does not cross the ridge's line, else above it
+        const free = X(ridge) - left - 0.2 * fs, fits = [`${most} TFLOP/s`, most].map((text) => wide(text, 0.9 * fs) < free), left_ = room > wide("ceiling", 0.8 * fs) - 0.2 * fs, split = ["ceiling", most.slice(8)]; // below the slope where it does not cross the ridge's line, else above it
         const above = begins.length || (long ? !fits[0] : left_), rows = [...begins, ...(long || (!above && fits[0]) ? [`${most} TFLOP/s`] : (above ? room > wide(most, fs) - fs : fits[1]) ? [most, "TFLOP/s"] : split)]; // the axis has the unit
-        write("most", rows.map((text) => [text, small]), left + (above ? -0.8 : 0.2) * fs, above ? "end" : "start", low + (above ? (long ? -0.7 - LINE * (rows.length - 1) : 1.2 - LINE * rows.length) : long ? 1.3 : rows.length === 2 && rows[0] === "at most" ? 1.7 : 2.3) * fs);
+        write("most", rows.map((text) => [text, small]), left + (above ? -0.8 : 0.2) * fs, above ? "end" : "start", low + (above ? (long ? -0.7 - LINE * (rows.length - 1) : 1.2 - LINE * rows.length) : long ? 1.3 : rows.length === 2 && rows[0] === "ceiling" ? 1.7 : 2.3) * fs);
         write("name", [[called(m), bold]], x + 1.1 * fs, "start", clear("right", y, [0]));
       } else {
         const lines = [[`${called(m)}: ${short(m.tflops, 3)} TFLOP/s`, bold], [`at ${short(m.intensity, 3)} FLOP/byte`, small]];
+        if (m.intensity > best) lines.push([`HBM moved ${short(100 * (1 - best / m.intensity), 1)} % less`, small], [`than at best: ${count(best)}`, small]); // one pass over Q, K, V and O is what the models call best
         const at = flat ? Math.min(x + 0.6 * fs, end) : Math.min(x - 0.6 * fs, X(ridge) - 0.6 * fs - Math.max(...lines.map(([text]) => wide(text, (long ? 1 : 0.92) * fs))));
         add(`gap ${key}`, "path", { class: `fac-roof-gap ${colour}`, d: `M${x} ${y}V${Y(attainable(m.intensity, chip))}` }, "what is missing to its roof");
         write("name", lines, at, flat ? "end" : "start", clear(flat, y + 1.5 * fs, lines));
@@ -308,8 +316,8 @@ function render({ model, el }) {
   /** FLOPs of attention without a mask, and the GB that are moved with so many of them for each byte. */
   const flops = () => 4 * get("heads") * get("batch") * get("n") ** 2 * get("d"), gb = (intensity) => flops() / intensity / 1e9;
 
-  /** A mark in few words: what it is, "the fastest", if its name says so. */
-  const first = (m) => /, (the .+)/.exec(m.label)?.[1] ?? m.label.split(",")[0];
+  /** A mark in few words. */
+  const first = (m) => m.label.split(",")[0];
 
   /** The same where it tells marks apart, else its whole name. */
   const called = (m) => (get("marks").filter((o) => o.n === m.n && o.gpu === m.gpu && first(o) === first(m)).length > 1 ? m.label : first(m));
@@ -330,7 +338,7 @@ function render({ model, el }) {
     const fast = ranked[0], slow = ranked.at(-1), crossed = slow?.loads < fast?.loads && slow.intensity > fast.intensity; // loads more, and HBM moves less
     write(words, view === VIEWS.dial
       ? points[1].x >= ridge ? `With ${many} per request ${one} can reach its peak: arithmetic sets the pace.` : `With ${many} per request ${one} reaches at most ${most} % of its peak.`
-      : crossed ? `${capital(first(fast))}${/^the /.test(first(fast)) ? " kernel" : ""} moves ${short(slow.intensity / fast.intensity, 2)} × the HBM bytes of ${first(slow)}, and yet is ${short(fast.tflops / slow.tflops, 2)} × as fast.`
+      : crossed ? `${capital(first(fast))} moves ${short(slow.intensity / fast.intensity, 2)} × the HBM bytes of ${first(slow)}, and yet is ${short(fast.tflops / slow.tflops, 2)} × as fast.`
       : marks.length > 1 ? `${capital(called(fast))} is ${short(fast.tflops / slow.tflops, 2)} × as fast as ${called(slow)}: ${short(fast.tflops, 3)} TFLOP/s against ${short(slow.tflops, 3)}.`
       : marks.length ? `Below ${fast.intensity < ridge ? "memory's" : "arithmetic's"} roof: ${first(fast)} at ${Math.round((100 * fast.tflops) / attainable(fast.intensity, chip))}\u00a0%.`
       : `To stay busy ${one} needs ${short(ridge, 3)} FLOP for each byte: naive has ${count(points[1].x)}, flash ${count(points[LOADS].x)} to ${count(points[LEAST].x)}.`);

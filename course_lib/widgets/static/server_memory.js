@@ -52,8 +52,8 @@ function render({ model, el }) {
   });
   const layer = s("g"), parts = scene(layer), picture = stage(model, "server-lanes", drawPicture, layer);
   const title = h("p", { class: "fac-finding" }), voice = announcer(), rest = h("table", { class: "fac-server-rest" });
-  const marks = key(["fac-server-wait", "waiting"], ["fac-server-ended", "ended, seat held"], ["fac-key-waste", "held, but empty"], ["fac-server-prompt", "prompt computed"], ["fac-server-answer", "served"]);
-  const [waitMark, endedMark, wasteMark] = marks.children; // the first three stand in the picture, where there is room
+  const marks = key(["fac-server-wait", "waiting"], ["fac-key-waste", "ended, seat held"], ["fac-key-waste", "held, but empty"], ["fac-server-prompt", "its prompt"], ["fac-server-answer", "served"], ["fac-server-lit", "served at the moment"]);
+  const [waitMark, endedMark, wasteMark, promptMark, , litMark] = marks.children; // the first three stand in the picture, where there is room
   marks.append(h("span", { class: "fac-soft" }, "Simulated by a cost model of an H100, not measured."));
   const SHOWN = 1; // of the facts: how fast; the pools show what is empty
   const fold = more("waits, steps", h("div", { class: "fac-server-scroll" }, rest), h("p", { class: "fac-soft" }, "Thrown out: the pool was full, so the youngest request gave its pages back and starts again later."));
@@ -88,52 +88,60 @@ function render({ model, el }) {
   /** How many times as many tokens a second as another policy makes, in words. */
   const gain = (run, than) => (run.speed / than.speed).toFixed(1);
 
-  /** What is to be seen: what the same memory can do. */
+  /** What is to be seen: what the last of the course's policies makes of the memory that the first has. */
   function finding(all) {
-    const [[, first], , [, third]] = all, whole = gain(third, first);
-    return whole === "1.0" ? "The same memory, the same speed" : `The same memory, ${whole} × the tokens a second`;
+    const [[coach, first], , [pages, third]] = all, whole = gain(third, first), name = pages[0].toUpperCase() + pages.slice(1);
+    return whole === "1.0" ? `${name}: no faster than ${coach}, in the same memory` : `${name}: ${whole} × the tokens a second of ${coach}`;
   }
 
-  /** A panel for each policy: its requests as lines of one clock; and what the pool holds at the moment of the handle: beside them, or below the handle. */
+  /** A panel for each policy: its requests as lines of one clock, on a phone how many are in which state; and what the pool holds at the moment of the handle, beside them or below. */
   function drawPicture(width, fs) {
     const all = runs(), narrow = width < 700, end = lasts(all), at = moment(all), list = requests(), rows = get("pages") * data.page_size;
-    const skip = narrow ? 2 : 1, pitch = narrow ? 4 : get("presenter") || all.length > 3 ? 2 : 3, tall = (pitch * list.length) / skip, left = 3.1 * fs, beside = narrow ? 0 : Math.min(27 * fs, 0.3 * width), across = width - left - 1 - (narrow ? 0.6 * fs : beside + 1.8 * fs);
-    const box = { lines: narrow ? 2 : 4, wide: narrow ? width - 2 : beside, gap: 5, rows, fs };
+    const pitch = narrow || get("presenter") || all.length > 3 ? 2 : 3, tall = pitch * list.length, left = 2 * fs, beside = narrow ? 0 : Math.min(27 * fs, 0.3 * width), across = width - left - 1 - (narrow ? 0.6 * fs : beside + 1.8 * fs);
+    const box = { lines: narrow ? 2 : 4, wide: narrow ? across : beside, gap: 5, rows, fs };
     box.tall = narrow ? 1.2 * fs : (tall - (box.lines - 1) * box.gap) / box.lines;
-    const asks = 0.9 * fs, above = asks + (narrow ? 0.4 : 0.7) * fs;
-    const head = (narrow ? 2.5 : 1.6) * fs, each = head + tall + 0.8 * fs, clock = above + all.length * each + (0.8 + (all.at(-1)[1].out ? THROWN : 0)) * fs, pool = 1.7 * fs + box.lines * (box.tall + box.gap) + 0.3 * fs;
+    const asks = 0.9 * fs, above = asks + (narrow ? 0.4 : 0.7) * fs, head = (narrow ? 2.5 : 1.6) * fs, pool = narrow ? 1.8 * fs + box.lines * (box.tall + box.gap) : 0;
     const sx = (ms) => left + (across * ms) / end, right = left + across;
-    const told = all.map(([name, run]) => ({ name, run, held: memoryAt(run, list, at, { pages: get("pages"), reserved: reserved(name), size: data.page_size }), ...counted(run, list, at) }));
+    let low = above;
+    const told = all.map(([name, run]) => {
+      const top = low, y = Math.round(top + head), foot = y + tall + (run.out ? THROWN * fs : 0);
+      low = foot + pool + 0.8 * fs;
+      return { name, run, top, y, foot, held: memoryAt(run, list, at, { pages: get("pages"), reserved: reserved(name), size: data.page_size }), ...counted(run, list, at) };
+    });
+    const clock = low + 0.8 * fs;
     picture.svg.setAttribute("aria-label", `${list.length} requests over ${timeText(end)}, a line each, and a pool of ${rows} rows after ${timeText(at)}. ${told.map(({ name, run, held, served, waiting }) => `${name}: ${served} are served, ${held.length - served} have ended and hold memory, ${waiting} wait; ${run.speed} tokens a second, all done after ${short(run.seconds, 3)} s`).join(". ")}.`);
     picture.svg.setAttribute("role", "group"); // it holds a handle for the keyboard
+    litMark.lastChild.data = `served at ${timeText(at)}`;
+    promptMark.hidden = narrow;
     parts((add) => {
-      const came = [...(narrow ? [] : [`${list.length} requests, a line each, one every ${get("every")} ms; ${rows} rows of memory, each for a token's K and V`]), `${narrow ? "every other of " : ""}${list.length} requests, a line each; ${rows} rows of memory`];
-      add("asked", "text", { class: "fac-t-soft", x: 1, y: asks }, came.find((text) => wide(text, 0.87 * fs) < right) ?? came.at(-1));
+      const came = [`${list.length} requests, a line each, one every ${get("every")} ms; ${rows} rows of memory, each for a token's K and V`, `${list.length} requests${narrow ? ": how many wait, and are served" : ", a line each"}; ${rows} rows of memory`];
+      add("asked", "text", { class: "fac-t-soft", x: 1, y: asks }, came.find((text) => !narrow && wide(text, 0.87 * fs) < right) ?? came.at(-1));
       if (!narrow) add("when", "text", { class: "fac-t-name", x: right + 1.6 * fs, y: asks }, `in memory at ${timeText(at)}`);
       told.forEach((one, i) => {
-        const top = above + i * each, y = Math.round(top + head), { name, run } = one, speed = `${run.speed} tokens a second`, begins = narrow ? 1 : 1 + wide(name, 1.08 * fs) + 0.6 * fs;
+        const { name, run, top, y, foot } = one, speed = `${run.speed} tokens a second`, begins = narrow ? 1 : 1 + wide(name, 1.08 * fs) + 0.6 * fs, view = { sx, y, pitch, tall, fs, right, at, narrow };
         add(`name ${name}`, "text", { class: "fac-t-name", x: 1, y: top + 1.05 * fs }, name);
         add(`speed ${name}`, "text", { class: "fac-server-fact fac-t-name", x: right, y: top + 1.05 * fs, "text-anchor": "end" }, speed);
         add(`what ${name}`, "text", { class: "fac-t-soft", x: begins, y: top + (narrow ? 2.1 : 1.05) * fs }, 0.9 * wide(data.policies[name], 0.87 * fs) < right - begins - (narrow ? 0 : wide(speed, 1.08 * fs)) ? data.policies[name] : "");
-        const lit = one.held.map(([i]) => i), lane = (i) => (pitch * (i + 0.5)) / skip, ends = [...new Set([lit[0], lit.at(-1)])], mid = Math.min(tall - 0.3 * fs, Math.max(0.3 * fs, (lane(ends[0]) + lane(ends.at(-1))) / 2));
-        for (const [line, text, mark] of [[0.3 * fs, "1", "soft"], [tall - 0.3 * fs, `${list.length - skip + 1}`, "soft"], ...(lit.length ? [[mid, ends.map((i) => i + 1).join("–"), "hand"]] : [])]) if (mark === "hand" || !lit.length || Math.abs(line - mid) > fs) add(`line ${mark === "hand" ? mark : text} ${name}`, "text", { class: mark === "hand" ? "fac-t-small fac-server-when" : "fac-t-soft", x: left - 0.35 * fs, y: y + line + 0.3 * fs, "text-anchor": "end" }, text);
+        for (const [line, text] of [[0.6 * fs, narrow ? "0" : "1"], [tall, `${list.length}`]]) add(`line ${text} ${name}`, "text", { class: "fac-t-soft", x: left - 0.35 * fs, y: y + line, "text-anchor": "end" }, text);
         add(`ground ${name}`, "rect", { class: "fac-server-panel", x: left, y, width: across, height: tall });
-        drawLanes(add, name, run, list, { sx, y, pitch, skip, fs, right, at, lit });
-        if (!i) nameLanes(add, run, list, { sx, y, pitch, skip, fs, right, at });
-        if (i === 1 || i === 2) drawGain(add, name, all.slice(0, i + 1), { sx, y, tall, fs, right });
-        drawPool(add, one, narrow ? { ...box, x: 1, says: clock + 2.5 * fs + i * pool + fs, y: clock + 2.5 * fs + i * pool + 1.5 * fs, first: !i, of: `${name}: ` } : { ...box, x: right + 1.6 * fs, y, says: top + 1.05 * fs, first: !i, of: "" });
-        const now = { d: `M${sx(at).toFixed(1)} ${y - 3}v${i + 1 < all.length ? tall + 6 : clock - y + 3}` };
+        (narrow ? drawBands : drawLanes)(add, one, list, view);
+        if (run.out) drawThrown(add, name, run, list, { sx, y: y + tall, fs, right });
+        if (!i) nameLanes(add, run, list, view);
+        drawFinish(add, all.slice(0, i + 1), view);
+        drawPool(add, one, narrow ? { ...box, x: left, y: foot + 1.7 * fs, says: foot + 1.3 * fs, first: !i, narrow } : { ...box, x: right + 1.6 * fs, y, says: top + 1.05 * fs, first: !i });
+        const now = { d: `M${sx(at).toFixed(1)} ${y - 3}v${i + 1 < all.length || narrow ? tall + (narrow ? 3 : 6) : clock - y + 3}` };
         add(`now ${name}`, "path", { class: "fac-server-now", ...now });
         add(`hold ${name}`, "path", { class: "fac-server-hold", "data-handle": "moment", ...now }, "drag: the moment of the pools", goes({ left, across, end }));
       });
+      for (const { name, run } of told) add(`finish mark ${name}`, "path", { class: "fac-server-finish", d: `M${sx(1000 * run.seconds).toFixed(1)} ${clock}v-6` });
       drawTime(add, { sx, end, at, bottom: clock, left, across, width, fs });
     });
-    return clock + 2.3 * fs + (narrow ? all.length * pool : 0);
+    return clock + 2.3 * fs;
   }
 
   /** Words in the first panel for what waits and for what has ended and keeps its seat, where they have room; else they stand below. */
-  function nameLanes(add, run, list, { sx, y, pitch, skip, fs, right, at }) {
-    const moments = run.lanes.map((spent, i) => momentsOf(spent, list[i][0])).filter((_, i) => i % skip === 0), now = sx(at), long = (text) => 0.93 * wide(text, 0.87 * fs);
+  function nameLanes(add, run, list, { sx, y, pitch, fs, right, at }) {
+    const moments = run.lanes.map((spent, i) => momentsOf(spent, list[i][0])), now = sx(at), long = (text) => 0.93 * wide(text, 0.87 * fs);
     const many = Math.ceil((1.5 * fs) / pitch), clear = (from, to) => (now <= from || now >= to ? [from, to] : now - from > to - now ? [from, now] : [now, to]); // the moment strikes no word out
     let room = [0, 0], place = 0;
     for (let i = 0; i + many <= moments.length; i += 1) {
@@ -148,23 +156,19 @@ function render({ model, el }) {
     if (endedMark.hidden) add("ended", "text", { class: "fac-t-small", x: ends[1] + 0.4 * fs, y: y + (ends[2] + 0.5) * pitch - 0.15 * fs }, says);
   }
 
-  /** What a step gains over the one above: how much sooner all have their answers, as an arrow in the room that it leaves; the last also over the first. */
-  function drawGain(add, name, all, { sx, y, tall, fs, right }) {
-    const runs = all.map(([, run]) => run), run = runs.at(-1), to = sx(1000 * run.seconds) + 5, low = y + tall - 0.9 * fs;
-    const why = all.length > 2 ? ["pages as needed: ", "pages: ", ""] : ["free seats taken at once: ", "free seats: ", ""], none = ["pages: no more, for memory is no wall", "pages: no more"].find((text) => to + wide(text, 0.87 * fs) < right);
-    const arrow = (key, than, at, words, foot, whose) => {
-      const from = sx(1000 * than.seconds), text = words.find((one) => 0.95 * wide(one, fs) < from - to);
-      if (!text) return;
-      add(`before ${key} ${name}`, "path", { class: "fac-server-before", d: `M${from.toFixed(1)} ${at - 0.7 * fs}V${foot}` });
-      add(`${key} ${name}`, "path", { class: "fac-server-gain", d: `M${from.toFixed(1)} ${at}H${to.toFixed(1)}m6 -4l-6 4l6 4` });
-      const ended = `${whose.split(" ")[0]} ended`;
-      if (from + wide(ended, 0.87 * fs) < right) add(`${key} from ${name}`, "text", { class: "fac-t-small", x: from + 0.4 * fs, y: at + 0.3 * fs }, ended);
-      add(`${key} says ${name}`, "text", { class: "fac-t-name fac-server-gains", x: (from + to) / 2, y: at - 0.45 * fs, "text-anchor": "middle" }, text);
-    };
-    const step = gain(run, runs.at(-2)), whole = gain(run, runs[0]);
-    if (step !== "1.0") arrow("gain", runs.at(-2), low, why.map((what) => `${what}${step} ×`), y + tall, all.at(-2)[0]);
-    else if (all.length > 2 && none) add(`none ${name}`, "text", { class: "fac-t-small", x: to + 0.4 * fs, y: low }, none);
-    if (all.length > 2 && step !== "1.0" && whole !== step) arrow("whole", runs[0], y + 0.5 * tall, [`${whole} × in all`, `${whole} ×`], y + tall, all[0][0]);
+  /** When a policy has answered all, a mark on the clock that all share, and the marks of those above it; what it gains over them in words: a length on the clock is a difference, no ratio. */
+  function drawFinish(add, all, { sx, y, tall, fs, right }) {
+    const [name, run] = all.at(-1), x = sx(1000 * run.seconds), k = all.length - 1, done = `all answered at ${timeText(1000 * run.seconds)}`;
+    const step = k && gain(run, all[k - 1][1]), whole = k && gain(run, all[0][1]), room = right - x - 0.4 * fs, after = room > wide(done, 0.87 * fs);
+    for (const [than, { seconds }] of all.slice(0, -1)) if (seconds > run.seconds) add(`before ${than} ${name}`, "path", { class: "fac-server-before", d: `M${sx(1000 * seconds).toFixed(1)} ${y}v${tall}` });
+    add(`finish ${name}`, "path", { class: "fac-server-finish", d: `M${x.toFixed(1)} ${y}v${tall}` });
+    const why = [null, ["free seats taken at once: ", "free seats: "], ["pages as needed: ", "pages: "]][k], fits = (texts) => texts?.find((text) => !after || 0.95 * wide(text, fs) < room);
+    const says = [[done, "small"]]; // behind the mark low, before it high: there are no lines
+    if (why && step !== "1.0") says.push([fits([`${why[0]}${step} × as fast`, `${why[1]}${step} × as fast`, `${why[1]}${step} ×`, `${step} ×`]), "name"]);
+    else if (k === 2) says.push([fits(["pages: no more, for memory is no wall", "pages: no more"]), "small"]);
+    if (k === 2 && step !== "1.0" && whole !== step) says.push([fits([`${whole} × ${all[0][0]}, in all`, `${whole} × in all`]), "name"]);
+    const first = after ? y + tall - (1.3 * says.length - 0.7) * fs : y + 1.1 * fs;
+    says.forEach(([text, look], i) => add(`finish ${i} ${name}`, "text", { class: look === "name" ? "fac-t-name fac-server-gains" : "fac-t-small", x: x + (after ? 0.4 : -0.4) * fs, y: first + 1.3 * i * fs, "text-anchor": after ? "start" : "end" }, text ?? ""));
   }
 
   /** How many are served and how many wait at a moment. */
@@ -178,37 +182,84 @@ function render({ model, el }) {
     return { served, waiting };
   }
 
-  /** A line for each request, in the order in which they came: paths by what happens in it; lit are those that have memory at the moment, as in the pool. */
-  function drawLanes(add, name, run, list, { sx, y, pitch, skip, fs, right, at, lit }) {
+  /** A line for each request, in the order in which they came: paths by what happens in it; lit are those that are served at the moment, as in the pool. */
+  function drawLanes(add, { name, run, held }, list, { sx, y, pitch }) {
     const place = `${sx(0)} ${sx(1e5)} ${y} ${pitch}`;
-    if (laid.get(run)?.place !== place) laid.set(run, { place, lanes: run.lanes.map((spent, i) => (i % skip ? {} : lanePaths(momentsOf(spent, list[i][0]), { sx, high: y + pitch * (i / skip + 0.5) }))) });
-    const { lanes } = laid.get(run), thick = { wait: 1, prompt: 1.7, answer: 0.75, ended: 0.28 }; // in lines: who waits is a mass, a prompt stands out by its height
-    const path = (kind, which = lanes) => which.map((lane) => lane[kind] ?? "").join("");
-    for (const kind in thick) add(`${kind} ${name}`, "path", { class: `fac-server-${kind}`, "stroke-width": thick[kind] * pitch, d: (laid.get(run)[kind] ??= path(kind)) });
-    for (const kind of ["ended", "answer"]) add(`lit ${kind} ${name}`, "path", { class: "fac-server-lit", "stroke-width": (thick[kind] + 0.25) * pitch, d: path(kind, lit.map((i) => lanes[i])) });
-    if (run.out) drawThrown(add, name, run, list, { sx, y: y + Math.round((pitch * list.length) / skip), fs, right });
+    if (laid.get(run)?.place !== place) laid.set(run, { place, lanes: run.lanes.map((spent, i) => lanePaths(momentsOf(spent, list[i][0]), { sx, y: y + pitch * i, pitch })) });
+    const { lanes } = laid.get(run), thick = { wait: 1, prompt: 1.7, answer: 0.75 }; // in lines: who waits is a mass, a prompt stands out by its height
+    const path = (kind, which = lanes) => which.map((lane) => lane[kind]).join(""), all = (kind) => (laid.get(run)[kind] ??= path(kind));
+    add(`ended ${name}`, "path", { class: "fac-server-ended", d: all("ended") });
+    add(`ended stripes ${name}`, "path", { class: "fac-waste-stripes", d: all("stripes") });
+    for (const kind in thick) add(`${kind} ${name}`, "path", { class: `fac-server-${kind}`, "stroke-width": thick[kind] * pitch, d: all(kind) });
+    add(`lit ${name}`, "path", { class: "fac-server-lit", "stroke-width": pitch, d: path("answer", held.filter(([, rows]) => rows).map(([i]) => lanes[i])) });
   }
 
-  /** How many are thrown out, over time, on a row of its own: bars of counts, and how many in all. */
+  /** How many requests are in which state, on top of each other: gone, ended with their seat, served, waiting. At the moment, how many are served, in ink. */
+  function drawBands(add, { name, run, held }, list, { sx, y, pitch, at }) {
+    const place = `bands ${sx(0)} ${sx(1e5)} ${y} ${pitch}`;
+    if (laid.get(run)?.place !== place) laid.set(run, { place, ...bands(run, list, sx, (count) => y + pitch * count) });
+    const { served, wait, ended, edges, stripes } = laid.get(run), [, from, to] = edges.findLast(([ms]) => ms <= at) ?? edges[0], x = sx(at);
+    for (const [kind, d] of Object.entries({ ended, wait, served })) add(`${kind} ${name}`, "path", { class: `fac-server-${kind} fac-server-band`, d });
+    add(`ended stripes ${name}`, "path", { class: "fac-waste-stripes", d: stripes });
+    add(`lit ${name}`, "path", { class: "fac-server-lit", "stroke-width": 8, d: held.length ? `M${x.toFixed(1)} ${from}V${to}` : "" });
+  }
+
+  /** The outlines of those states over time, and between which heights who is served lies from when on. */
+  function bands(run, list, sx, high) {
+    const changes = run.lanes.flatMap((spent, i) => {
+      const m = momentsOf(spent, list[i][0]);
+      return m.map((ms, k) => [ms, k === 0 || (k % 3 === 0 && k + 2 < m.length) ? "wait" : k + 1 === m.length ? "gone" : k + 2 === m.length ? "ended" : k % 3 === 1 ? "served" : "", i]);
+    }).filter(([, state]) => state).sort(([a], [b]) => a - b);
+    const STATES = ["gone", "ended", "served", "wait"], count = { gone: 0, ended: 0, served: 0, wait: 0 }, is = new Map(), edges = [], lines = STATES.map(() => []);
+    let stripes = "";
+    changes.forEach(([ms, state, i], n) => {
+      count[is.get(i)] -= 1;
+      count[state] += 1;
+      is.set(i, state);
+      if (changes[n + 1]?.[0] === ms) return;
+      const from = sx(ms), to = sx(changes[n + 1]?.[0] ?? ms);
+      let sum = 0;
+      STATES.forEach((one, k) => lines[k].push([from, high((sum += count[one]))]));
+      const [top, low] = [lines[0].at(-1)[1], lines[1].at(-1)[1]];
+      edges.push([ms, low, lines[2].at(-1)[1]]);
+      if (low > top) for (let c = 7 * Math.ceil((from + top) / 7); c - low < to; c += 7) {
+        const [a, b] = [Math.max(from, c - low), Math.min(to, c - top)];
+        if (b > a) stripes += `M${a.toFixed(1)} ${(c - a).toFixed(1)}L${b.toFixed(1)} ${(c - b).toFixed(1)}`;
+      }
+    });
+    const area = (upper, lower) => `M${upper.map(([x, y]) => `${x.toFixed(1)} ${y}`).join("L")}L${[...lower].reverse().map(([x, y]) => `${x.toFixed(1)} ${y}`).join("L")}z`;
+    const stairs = (line) => line.flatMap(([x, y], i) => (i ? [[x, line[i - 1][1]], [x, y]] : [[x, y]]));
+    const [ended, served, wait] = [0, 1, 2].map((k) => area(stairs(lines[k]), stairs(lines[k + 1])));
+    return { ended, served, wait, edges, stripes };
+  }
+
+  /** How many are thrown out, over time, on a row of its own: bars of counts, how many in all and in the tallest. */
   function drawThrown(add, name, run, list, { sx, y, fs, right }) {
-    const bin = 5, tall = THROWN * fs - 3, counts = new Map(), foot = y + THROWN * fs;
+    const pixels = (s) => sx(1000 * s) - sx(0), bin = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2].find((s) => pixels(s) > 5) ?? 5, tall = THROWN * fs - 3, counts = new Map(), foot = y + THROWN * fs;
     run.lanes.forEach((spent, i) => momentsOf(spent, list[i][0]).forEach((ms, k, m) => {
       if (k % 3 !== 0 || !k || k + 2 > m.length - 1) return;
-      const at = Math.floor(sx(ms) / bin);
+      const at = Math.floor(ms / 1000 / bin);
       counts.set(at, (counts.get(at) ?? 0) + 1);
     }));
-    const most = Math.max(...counts.values()), ats = [...counts.keys()], [first, last] = [bin * Math.min(...ats), bin * (Math.max(...ats) + 1)];
-    add(`thrown ${name}`, "path", { class: "fac-server-thrown", "data-counts": [...counts.values()].join(" "), d: [...counts].map(([at, n]) => `M${at * bin} ${foot}v${((-tall * n) / most).toFixed(1)}h${bin - 1}V${foot}z`).join("") }, "thrown out, to begin again");
-    const says = [`${run.out} times thrown out, to begin again`, `thrown out ${run.out} times`, `${run.out} times`], after = says.find((text) => last + 0.5 * fs + wide(text, 0.87 * fs) < right), before = says.find((text) => first - 0.5 * fs - wide(text, 0.87 * fs) > sx(0));
+    const most = Math.max(...counts.values()), edge = (at) => sx(1000 * bin * at), [first, last] = [edge(Math.min(...counts.keys())), edge(Math.max(...counts.keys()) + 1)];
+    add(`thrown ${name}`, "path", { class: "fac-server-thrown", "data-counts": [...counts.values()].join(" "), d: [...counts].map(([at, n]) => `M${edge(at).toFixed(1)} ${foot}v${((-tall * n) / most).toFixed(1)}h${(pixels(bin) - 1).toFixed(1)}V${foot}z`).join("") }, "thrown out, to begin again");
+    const scale = `the tallest bar: ${most} in ${short(bin)} s`, says = [`${run.out} times thrown out, to begin again; ${scale}`, `${run.out} times thrown out; ${scale}`, `${run.out} thrown out; ${scale.slice(4)}`, `${run.out} thrown out`], long = (text) => 0.5 * fs + 0.95 * wide(text, 0.87 * fs), after = says.find((text) => last + long(text) < right), before = says.find((text) => first - long(text) > sx(0));
     add(`out ${name}`, "text", { class: "fac-t-small", x: after ? last + 0.5 * fs : first - 0.5 * fs, y: foot - 0.1 * fs, "text-anchor": after ? "start" : "end" }, after ?? before ?? "");
   }
 
   const laid = new WeakMap(); // a hand on the moment changes none of them
-  function lanePaths(m, { sx, high }) {
-    const KINDS = ["wait", "prompt", "answer"], paths = { wait: "", prompt: "", answer: "", ended: "" };
-    for (let k = 0; k + 1 < m.length; k += 1) {
-      const kind = k + 2 === m.length ? "ended" : KINDS[k % 3], [from, to] = [sx(m[k]), sx(m[k + 1])], least = kind === "prompt" ? 2 : 0;
-      if (to > from || least) paths[kind] += `M${from.toFixed(1)} ${high}H${Math.max(to, from + least).toFixed(1)}`;
+  function lanePaths(m, { sx, y, pitch }) {
+    const KINDS = ["wait", "prompt", "answer"], paths = { wait: "", prompt: "", answer: "", ended: "", stripes: "" };
+    for (let k = 0; k + 2 < m.length; k += 1) {
+      const kind = KINDS[k % 3], [from, to] = [sx(m[k]), sx(m[k + 1])], least = kind === "prompt" ? 2 : 0;
+      if (to > from || least) paths[kind] += `M${from.toFixed(1)} ${y + pitch / 2}H${Math.max(to, from + least).toFixed(1)}`;
+    }
+    const [from, to] = [sx(m.at(-2)), sx(m.at(-1))];
+    if (to - from < 0.1) return paths;
+    paths.ended = `M${from.toFixed(1)} ${y}H${to.toFixed(1)}v${pitch}H${from.toFixed(1)}z`;
+    for (let c = 7 * Math.ceil((from + y) / 7); c - y - pitch < to; c += 7) { // one hatching over all lines
+      const [a, b] = [Math.max(from, c - y - pitch), Math.min(to, c - y)];
+      if (b > a) paths.stripes += `M${a.toFixed(1)} ${(c - a).toFixed(1)}L${b.toFixed(1)} ${(c - b).toFixed(1)}`;
     }
     return paths;
   }
@@ -228,7 +279,7 @@ function render({ model, el }) {
   }
 
   /** The pool, in lines of as many rows each: who holds how much, how much of it is used, and whose seat is held after the end. */
-  function drawPool(add, { name, run, held, served, waiting }, { x, y, says, rows, lines, wide: across, tall, gap, fs, first, of }) {
+  function drawPool(add, { name, run, held, served, waiting }, { x, y, says, rows, lines, wide: across, tall, gap, fs, first, narrow }) {
     const line = rows / lines, scale = across / line, where = places(run, requests(), held, reserved(name));
     const names = [];
     let empty = "", edges = "", stripe = "", used = "", joins = "", bare = { w: 0 };
@@ -261,7 +312,7 @@ function render({ model, el }) {
     });
     let free = "";
     pieces(0, rows, (...piece) => (free += area(...piece)));
-    const count = `${of}${served} served`, ended = held.length - served, free_ = rows - held.reduce((sum, [, , room]) => sum + room, 0), more_ = [ended > 0 && `${ended} ended`, waiting && `${waiting} wait`, free_ && `${free_} rows free`].filter(Boolean).join(", "), size = of ? 1.08 * fs : 1.4 * fs;
+    const count = `${served} served`, ended = held.length - served, free_ = rows - held.reduce((sum, [, , room]) => sum + room, 0), more_ = [ended > 0 && `${ended} ended`, waiting && `${waiting} wait`, free_ && `${free_} rows free`].filter(Boolean).join(", "), size = narrow ? 1.08 * fs : 1.4 * fs;
     add(`pool ${name}`, "path", { class: "fac-server-pool", d: free });
     add(`empty ${name}`, "path", { class: "fac-waste", d: empty }, "rows that are held, but empty");
     add(`stripes ${name}`, "path", { class: "fac-waste-stripes", d: stripe });
@@ -275,8 +326,8 @@ function render({ model, el }) {
     const words = "held, but empty", has = bare.w > wide(words, 0.87 * fs) + fs;
     if (first) wasteMark.hidden = has;
     if (first && has) chip(add, "held but empty", words, bare.px + bare.w / 2, bare.py + tall / 2, fs);
-    add(`served ${name}`, "text", { class: `fac-server-count ${of ? "fac-t-name" : "fac-t-big"}`, x, y: says }, count);
-    add(`waiting ${name}`, "text", { class: "fac-t-small", x: of ? x + across : x + wide(count, size) + 0.3 * fs, y: says, "text-anchor": of ? "end" : "start" }, more_);
+    add(`served ${name}`, "text", { class: `fac-server-count ${narrow ? "fac-t-name" : "fac-t-big"}`, x, y: says }, count);
+    add(`waiting ${name}`, "text", { class: "fac-t-small", x: x + wide(count, size) + 0.3 * fs, y: says }, more_);
   }
 
   /** What a hand does to the moment. */
