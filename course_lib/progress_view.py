@@ -30,7 +30,8 @@ _SHEET = f"""<style>
   border-right: 1.5px solid var(--fac-page); }}
 .fac-path i.fac-passed {{ background: currentColor; }}
 .fac-path i.fac-next {{ outline: 3px solid var(--fac-next); position: relative; }}
-.fac-path .fac-whole {{ background: var(--fac-ahead); margin: 0 0 20px; }}
+.fac-path .fac-whole {{ background: var(--fac-ahead); margin: 0 0 8px; }}
+.fac-path .fac-segments {{ font-size: 14px; opacity: 0.8; margin-bottom: 10px; }}
 .fac-path .fac-whole i {{ height: 22px; }}
 .fac-path ol {{ list-style: none; margin: 0; padding: 0; }}
 .fac-path li {{ display: grid; grid-template-columns: 28px 220px minmax(0, 1fr); column-gap: 10px;
@@ -134,10 +135,12 @@ def path_html(attempts: dict, folder: Path) -> str:
         words = f"{html.escape(name)}{_about(following)} →"
         said = (
             f"<strong>{_linked(following, folder, words)}</strong><br>"
-            f"{len(every) - len(ahead)} of {len(every)} exercises are done; "
-            f"about {_duration(left)} of {_duration(whole)} are left."
+            f"{_duration(whole - left)} of about {_duration(whole)} are done: "
+            f"{len(every) - len(ahead)} of {len(every)} exercises."
         )
     done = f'<i class="fac-passed" style="width:{100 * (1 - left / whole):.2f}%"></i>'
+    opens = " Press one to open it." if any(folder.glob("*.ipynb")) else ""
+    segments = f"Each segment is one exercise, as long as its minutes.{opens}"
     most = max(sum(e.minutes for e in lesson.exercises) for lesson in lessons.all_lessons())
     hours = "".join(
         f'<small style="left:calc({60 * hour} * var(--fac-scale))">{hour} h</small>'
@@ -147,7 +150,8 @@ def path_html(attempts: dict, folder: Path) -> str:
     stops = "".join(_stop(lesson, attempts, following, folder) for lesson in lessons.in_order())
     return (
         f'{_SHEET}<div class="fac-path" style="--fac-most: {most}"><p>{said}</p>'
-        f'<div class="fac-whole">{done}</div><ol>{axis}{stops}</ol></div>'
+        f'<div class="fac-whole">{done}</div><p class="fac-segments">{segments}</p>'
+        f"<ol>{axis}{stops}</ol></div>"
     )
 
 

@@ -47,7 +47,12 @@ def test_a_bar_for_each_exercise_and_those_that_passed_are_filled(some_done):
     assert whole.count('<i class="fac-passed"') == 1, "one bar for all of it"
     assert f"width:{share:.2f}%" in whole
     assert body.count('class="fac-next"') == body.count('class="fac-here"') == 1
-    assert f"3 of {len(lessons.all_exercises())} exercises are done; about" in body
+    said = re.search(r"<br>(\d+) min of about (\d+) h are done: (\d+) of (\d+) exercises", whole)
+    done = sum(lessons.find(id).minutes for id in DONE)
+    assert int(said[1]) == done, "what fills the bar is said first"
+    assert float(said[1]) / (60 * float(said[2])) == pytest.approx(share / 100, rel=0.05)
+    assert [int(said[3]), int(said[4])] == [len(DONE), len(times)]
+    assert "Each segment is one exercise, as long as its minutes. Press one" in whole
     look = re.search(r"i\.fac-next {([^}]*)}", page)[1]
     assert "outline" in look
     assert "background" not in look, "a ring: filled is done"
@@ -78,6 +83,7 @@ def test_every_bar_leads_to_the_heading_of_its_exercise(some_done):
 def test_without_the_notebooks_there_are_bars_without_links(some_done, tmp_path):
     page = path_html(some_done, tmp_path)
     assert "<a " not in page
+    assert "Press one" not in page
     assert page.count("<i class=") == len(lessons.all_exercises()) + 1, "and that of the whole"
 
 

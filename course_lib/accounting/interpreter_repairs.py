@@ -66,12 +66,13 @@ def mended() -> Iterator[None]:
         (interpreter, "_patch_lang", prepare_too),
         (interpreter.InterpreterBuilder, "create_splat", splat_too),
         (getattr(interpreter, "ReduceOps", None), "sum", summed),
-        *((libdevice, name, _not_here(name)) for name in _names_in(libdevice)),
+        *_REFUSED,
     ]
     before: list[tuple[Any, str, Any]] = []
     for of, name, new in changes:
-        if name in _names_in(of):
-            before.append((of, name, vars(of)[name]))
+        own = vars(of).get(name) if of else None
+        if callable(own):
+            before.append((of, name, own))
             setattr(of, name, new)
     try:
         yield
@@ -80,11 +81,6 @@ def mended() -> Iterator[None]:
             setattr(of, name, own)
         for names, name, own in reversed(borrowed):
             names[name] = own
-
-
-def _names_in(of: Any) -> list[str]:
-    """Return the functions of a module or a class, none of None."""
-    return [name for name, own in vars(of).items() if callable(own)] if of else []
 
 
 def _not_here(name: str) -> Any:
@@ -97,6 +93,13 @@ def _not_here(name: str) -> Any:
         )
 
     return refuse
+
+
+_REFUSED = [
+    (libdevice, name, _not_here(name))
+    for name, own in (vars(libdevice) if libdevice else {}).items()
+    if callable(own)
+]
 
 
 def constexprs(executor: Any) -> list[str]:

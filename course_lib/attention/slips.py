@@ -137,6 +137,8 @@ class Slip:
     keep_max: bool = False  # m is never updated
     safe_max_kept: bool = False  # the 0 that stands for a maximum of -inf in exp is carried on
     only_rises: bool = False  # a tile without a new maximum is passed over
+    far: float = np.inf  # ... one whose maxima all lie further below those so far
+    two_desks: bool = False  # tiles take turns: each has notes of its own, added as they are
     zero_is_none: bool = False  # an m of 0 counts as none: the past is thrown away
     old_max: bool = False  # nor is m_new: scores are measured against the number m starts at
     rescale_l: Callable[[Array], Array] = _as_it_is  # alpha -> what the old l is multiplied by
@@ -156,6 +158,7 @@ class Slip:
     fills_hidden: bool = True  # ... of the causal mask's as well, not of places past the end alone
     past_end: int = 0  # how many places past the end have score 0, or `fill` (the others: -inf)
     weightless: bool = False  # ... but no weight: they were masked after the maximum
+    repaid: bool = False  # ... which is subtracted from l after the loop
     guards: tuple[bool, ...] = (True, False)  # with and without care for rows that see no key
     l_guarded: bool | None = None  # care for l = 0 after the loop; None: as in the loop
     lse: Callable[[Array, Array], Array] = _natural
@@ -203,6 +206,7 @@ FILLS = (("10", 10.0), ("20", 20.0), ("50", 50.0), *LOW_NUMBERS)  # ... for a hi
 MOST_SCORES = (10.0, 20.0, 30.0, 50.0, 60.0, 80.0, 88.0, 700.0)
 LEAST_WEIGHTS = (*(10.0**-n for n in (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 30)),
                  *(math.exp(-n) for n in (8, 10, 15, 20, 25, 30, 40, 50, 80, 100)))  # fmt: skip
+FAR_TILES = (10.0, 12.0, 15.0, 20.0, 30.0, 50.0)
 SMALL_RISES = (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
 FAR_BELOW = (10.0, 20.0, 30.0, 50.0, 80.0, 100.0)
 ADDED_IN_LOG = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
@@ -259,6 +263,8 @@ SLIPS: dict[str, Slip] = {
     **{f"clip_{most:g}_base_2": Slip(clip=most * LN_2) for most in MOST_SCORES},
     **{f"bound_{most:g}": Slip(bound=most) for most in MOST_SCORES},
     **{f"least_{least:.3g}": Slip(least=least) for least in LEAST_WEIGHTS},
+    **{f"least_of_tiles_{far:g}": Slip(far=far) for far in FAR_TILES},
+    "two_desks": Slip(two_desks=True),
     **{
         f"small_rise_{rise:g}": Slip(rescale_o=_unless_small(rise), rescale_l=_unless_small(rise))
         for rise in SMALL_RISES
@@ -293,6 +299,7 @@ SLIPS: dict[str, Slip] = {
     "zeros_past_end": Slip(past_end=ALL_PAST_END),
     "one_zero_past_end": Slip(past_end=1),
     "mask_after_max": Slip(past_end=ALL_PAST_END, weightless=True),
+    "zeros_past_end_repaid": Slip(past_end=ALL_PAST_END, repaid=True),
     **{
         f"fill_{where}{name}{base}": replace(how, fill=-fill * unit, guards=(True,))
         for where, how in (
@@ -431,6 +438,8 @@ def states(
             o_new = o_new / (np.where(l_new == 0, 1, l_new) if guarded else l_new)
         if slip.only_rises:
             l_new, o_new = np.where(top > m, l_new, l_sum), np.where(top > m, o_new, o)
+        if np.isfinite(slip.far) and not (top >= m - slip.far).any():
+            m_new, l_new, o_new = m, l_sum, o
         if slip.half:
             o_new = _in_half(o_new)
         if slip.half_l:
@@ -511,12 +520,22 @@ def streamed(
     m, l_sum, o = _empty_desk(slip, s, v)
     careless = whole = True
     m_before, l_before = m, l_sum  # of the last tile that a row met, so skipping is seen in them
-    desk = states(slip, s, v, tiles, guarded=guarded, ends=ends, n_real=n_k, hidden=hidden)
+    how: dict[str, Any] = {"guarded": guarded, "ends": ends, "n_real": n_k, "hidden": hidden}
+    second = []
+    if slip.two_desks:
+        tiles, others = tiles[::2], tiles[1::2]
+        second = [*states(slip, s, v, others, **how)][-1:]
+    desk = states(slip, s, v, tiles, **how)
     for (first, _), last in zip(tiles, desk, strict=True):
         if slip.stale:
             met = True if ends is None else (first < ends)[:, None]
             m_before, l_before = np.where(met, m, m_before), np.where(met, l_sum, l_before)
         m, l_sum, o, careless, whole = last.m, last.l_sum, last.o, last.careless, last.whole
+    for other in second:
+        l_sum, o = l_sum + other.l_sum, o + other.o
+        careless, whole = careless and other.careless, whole and other.whole
+    if slip.repaid:
+        l_sum = l_sum - -n_k % tile * np.exp(-finite_max(m))
     careless = careless and (slip.l_guarded is not None or bool(l_sum.all()))
     faint = is_coarse(l_sum)
     if guarded if slip.l_guarded is None else slip.l_guarded:

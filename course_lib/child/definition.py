@@ -74,7 +74,10 @@ def names_used(source: str, without_annotations: bool) -> list[str]:
     top = symtable.symtable(source, "<extract>", "exec")
     names = {s.get_name() for s in top.get_symbols() if s.is_referenced() and not s.is_assigned()}
     for table in _tables(top):
-        names |= {s.get_name() for s in table.get_symbols() if s.is_global()}
+        if isinstance(table, symtable.Function):  # (of one called "top" Python 3.11 knows no local)
+            names |= set(table.get_globals())
+        else:
+            names |= {s.get_name() for s in table.get_symbols() if s.is_global()}
     return sorted(names)
 
 

@@ -118,6 +118,7 @@ class _Gathering:
     leave_undefined: bool
     origins: dict[str, tuple[str, int]] = field(default_factory=dict)
     _bound: dict[str, Any] = field(default_factory=dict)  # name in the file -> object
+    _open: list[str] = field(default_factory=list)  # names whose object is being brought
     _imports: set[str] = field(default_factory=set)
     _constants: list[str] = field(default_factory=list)
     _definitions: list[str] = field(default_factory=list)
@@ -137,6 +138,12 @@ class _Gathering:
                 f"two different things are called `{name}` in the code behind {user}: rename one."
             )
         self._bound[name] = value
+        self._open.append(name)
+        self._bring(name, value, user, asker)
+        self._open.pop()
+
+    def _bring(self, name: str, value: Any, user: str, asker: FunctionType | type | None) -> None:
+        """Import, copy or write out ``value``, which ``name`` is bound to now."""
         inner = unwrap(value)
         if isinstance(value, ModuleType):
             self._add_module(name, value, user)
@@ -187,15 +194,22 @@ class _Gathering:
         """Copy the statement that made ``value``; False if there is none (a tensor is an input)."""
         if asker is None or (type(value).__module__, type(value).__name__) == ("torch", "Tensor"):
             return False
+        statement = binding_statement(name, globals_of(asker), asker)
+        if statement is not None:
+            self._copy_statement(name, statement, asker)
+        return statement is not None
+
+    def _copy_statement(self, name: str, statement: str, asker: FunctionType | type) -> None:
+        """Copy it after what it names: of a name that is bound once more below, the older thing."""
         namespace = globals_of(asker)
-        statement = binding_statement(name, namespace, asker)
-        if statement is None:
-            return False
         for used in names_used(statement, without_annotations=False):
-            if used != name and used in namespace and used not in _SET_BY_PYTHON:
+            if used not in namespace or used in _SET_BY_PYTHON:
+                continue
+            if used not in self._open:
                 self.add(used, namespace[used], f"`{name}`", asker)
+            elif older := binding_statement(used, namespace, asker, before=statement):
+                self._copy_statement(used, older, asker)
         self._definitions.append(statement)
-        return True
 
     def _add_definition(self, name: str, thing: FunctionType | type, *, kernel: bool) -> None:
         source, file, line = source_of(thing)

@@ -10,10 +10,13 @@ from course_lib.child.definition import closure
 from course_lib.child.leaked_names import bound_by, parsed, texts
 
 
-def binding_statement(name: str, namespace: dict[str, Any], thing: Any) -> str | None:
+def binding_statement(
+    name: str, namespace: dict[str, Any], thing: Any, *, before: str | None = None
+) -> str | None:
     """Return the last assignment, ``def`` or ``class`` at top level that binds ``name``, or None.
 
     For what has no literal: a logger, a lambda, a cached function, an object of one's own class.
+    ``before``: above this statement, which is made of what the name meant there.
     """
     if isinstance(thing, FunctionType) and name in closure(thing):
         return None
@@ -23,7 +26,9 @@ def binding_statement(name: str, namespace: dict[str, Any], thing: Any) -> str |
         except (SyntaxError, ValueError):
             continue
         for node in reversed(body):
-            if name in _bound_at_top(node):
+            if before is not None:
+                before = None if ast.unparse(node) == before else before
+            elif name in _bound_at_top(node):
                 return ast.unparse(node)
     return None
 

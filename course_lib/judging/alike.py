@@ -73,8 +73,9 @@ def bits_of(x: Any) -> np.ndarray:
 
 def values_of(x: Any) -> np.ndarray:
     """Return the finite values of a tensor, sorted, float64."""
-    values = x.detach().double().numpy().ravel()
-    return np.sort(values[np.isfinite(values)])
+    short = is_floating(x) and x.element_size() <= 4  # float32 is sorted in half the time
+    values = (x.detach().float() if short else x.detach().double()).numpy().ravel()
+    return np.sort(values[np.isfinite(values)]).astype(np.float64, copy=False)
 
 
 def precision_of(x: Any) -> float:

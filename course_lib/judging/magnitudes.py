@@ -53,6 +53,19 @@ def steep(
     return scores, size * (1 + rng.uniform(0, 1, n))
 
 
+LEAD_NAME = "one score ahead of all others: nearly all of the weight, not all"
+
+
+def lead(rng: Generator, n: int, by: float = 15.0) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores (n,) of which one lies ``by`` above the others, and values (n,) near -1, or 1.
+
+    The weights add up to a little more than 1. No number of ``rng`` is used up.
+    """
+    (own,) = rng.spawn(1)
+    first = np.arange(n) == n // 2
+    return by * (first - 1.0), np.where(first, -1, 1) * own.uniform(1, 2, n)
+
+
 def rows(
     rng: Generator, n: int, of: Range = DOUBLE
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
@@ -61,6 +74,7 @@ def rows(
     yield name, *shares(rng, n, of.span)
     name = f"scores that rise by {of.rise:g}, and values of {of.size:g}"
     yield name, *steep(rng, n, of.rise, of.size)
+    yield LEAD_NAME, *lead(rng, n)
 
 
 def attention(
@@ -69,7 +83,7 @@ def attention(
     """Return all of them as (name, (q, k, v)); d is a power of 4.
 
     In every other row key 0 lies above all others, and has a value of 0: such a row has its maximum
-    from the start, while that of the others jumps.
+    from the start, while that of the others jumps. Where one leads, rows differ in by how much.
     """
     found = []
     for name, scores, values in rows(rng, n_k, of):
@@ -77,6 +91,11 @@ def attention(
         q[..., ::2, 0] = q[..., 1::2, 1] = np.sqrt(d)
         k[..., 0] = k[..., 1] = scores
         k[..., 0, 1] = scores.max() + 1
+        if name == LEAD_NAME:
+            q[..., 1] = 0
+            q[..., 0] = np.sqrt(d) * np.linspace(0.4, 1.6, n_q)
+            found.append((name, (q, k, np.tile(values[:, None], d) + np.zeros_like(k))))
+            continue
         v = values[:, None] * rng.uniform(1, 2, (*heads, n_k, d))
         v[..., 0, :] = 0
         found.append((name, (q, k, v)))

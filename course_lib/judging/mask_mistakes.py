@@ -72,6 +72,10 @@ MASKS = Known.table(
      Misreading(end=lambda t, b_q, b_k, n_q, n_k: (t + 1) * b_q - 1 + n_k - n_q),
      Misreading(end=lambda t, b_q, b_k, n_q, n_k: (t + 1) * b_q + n_q - n_k),
      Misreading(end=_in_whole_tiles)),
+    ("the loop ends where another tile's should",
+     "the tiles are taken in another order, from the last one to the first, and the loop's end is "
+     "that of the program's own number: rows and end belong to one tile.",
+     Misreading(end=lambda t, *how: causal_end(t.max() + t.min() - t, *how))),
     ("every row of a tile sees what its last row sees",
      "the mask compares keys with where the tile of queries ends: each row of it has a last key "
      "of its own, i + n_k - n_q.",

@@ -67,6 +67,7 @@ LEFT_OUT = "what lies far below the maximum is left out"
 LEFT_OUT_SLIPS = tuple(name for name in SLIPS if name.startswith("least"))
 SMALL_RISE = "a small rise of the maximum is not followed"
 MOST_BELOW = "what lies far below the maximum weighs too much"
+TWO_DESKS = "two sets of notes are added as they are"
 STALE = "o is divided by the l of before the last tile"
 STARTS_LOW = "the maximum does not start at -inf"
 STARTS_LOW_SLIPS = tuple(f"start_{name}" for name, _ in LOW_NUMBERS)
@@ -77,6 +78,7 @@ PAST_LOST = "the past is thrown away"
 ONLY_RISES = "only a tile with a new maximum counts"
 LATE = "K or V comes one tile late"
 BASES = "base 2 and base e are mixed"
+ADDED_IN_LOG = "a small number is added in the logarithm"
 UNSCALED_MAXIMUM = "the maximum is that of unscaled scores"
 TIMES_INFINITY = "0 times infinity is NaN"
 BASES_SLIPS = tuple(name for name in SLIPS if name.startswith("base"))
@@ -143,6 +145,10 @@ _OF_THE_LOOP = Known.table(
      "the maximum weighs more than exp gives it. exp of a large negative number is a small one, "
      "or 0, and never an error: leave the differences as they are.",
      *(name for name in SLIPS if name.startswith("most_below"))),
+    (TWO_DESKS,
+     "tiles take turns between two sets of notes, each with a maximum of its own. Bring both to "
+     "the larger of the two before they are added: multiply l and acc by exp(m of theirs - m).",
+     "two_desks"),
     (STALE, "the division comes after the loop, and uses the l to which every tile was added.",
      "stale_l_under_o"),
     ("divided in every tile",
@@ -200,6 +206,11 @@ _OF_THE_LOOP = Known.table(
      "the last tile is short and the missing keys (or the first of them) enter with score 0: "
      "set their scores to -inf before the maximum.",
      "zeros_past_end", "one_zero_past_end"),
+    ("keys past the end are taken out of the sum again",
+     "the missing keys of the last tile enter with score 0, and their weights are subtracted from "
+     "l after the loop: where real scores lie far below 0, nothing is left. Set them to -inf "
+     "before the maximum.",
+     "zeros_past_end_repaid"),
     ("one tile too many",
      "the loop makes one step past the last key, and what it loads there enters with score 0: "
      "it ends at n_k.",
@@ -361,7 +372,7 @@ _LSE = Known.table(
     ("lse is made of old notes",
      "m + ln(l) takes the m and the l after the last tile: one of the two is from before it.",
      "lse_of_the_m_before", "lse_of_the_l_before"),
-    ("a small number is added in the logarithm",
+    (ADDED_IN_LOG,
      "lse is m + ln(l): what is added to l is missing nowhere. Where l may be 0, choose another "
      "number by where.",
      *(name for name in SLIPS if name.endswith("_in_the_log"))),
@@ -418,10 +429,12 @@ def order_matters(loop: Slip) -> bool:
     return not (plain or loop.past_end or np.isfinite(loop.fill) or loop.backwards)
 
 
-# P is made by exp(s - lse), of a wrong lse: asked for when none of those above explains it.
+# P is made by exp(s - lse), of a wrong lse: asked for when none of those above explains it. What is
+# added in the logarithm may then be added to the sum as well: o is the same.
 _SELDOM = tuple(
     made
     for one in (*(one for one in _KNOWN if one.name in (ZERO_AT_LEAST, NOT_THE_MAXIMUM)), *_LSE)
+    if one.name != ADDED_IN_LOG
     if (made := _other_loops(one, only=lambda loop: True, divide="by lse")).slips
 )
 
@@ -466,7 +479,7 @@ _OF_TILES = (
     PAST_LOST, "each tile is normalised on its own",
     "the new tile is rescaled as well", "rescaled twice", "no maximum is subtracted", BASES,
     NOT_THE_MAXIMUM, BOUNDED, LEFT_OUT, STARTS_LOW, ALL_NAN, ONLY_RISES, SMALL_RISE, MOST_BELOW,
-    STALE,
+    STALE, TWO_DESKS,
 )  # fmt: skip
 
 

@@ -120,7 +120,8 @@ class Misreading:
             if self.columns:
                 o[head], lse[head] = _down_the_columns(s, v[head])
                 continue
-            height = block_q if loop.one_max and block_q else n_q  # rows that share a tile
+            shared = loop.one_max or np.isfinite(loop.far)
+            height = block_q if shared and block_q else n_q  # rows that share a tile
             for first in range(0, n_q, height):
                 rows = np.s_[first : first + height]
                 part, mine = s[rows], None if late is None else late[rows]

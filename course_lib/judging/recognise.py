@@ -31,11 +31,10 @@ from course_lib.judging.mixing import can_mix, weighed
 from course_lib.judging.rounding import rounded_to, rounding, would_show
 from course_lib.judging.seen import Seen, is_plain, numbers_in
 from course_lib.judging.spec import Exercise, Mistake
-from course_lib.judging.tolerance import noise_of, off_by, same
+from course_lib.judging.tolerance import same
 
 _MOST_PAIRS = 400
 _MOST_SCORES = 3 << 18  # computed for all pairs together: what they may cost
-_CLEAR = 100  # times as far off as rounding may leave it, before a model can be told by it
 _MOST_MIXED = 8  # cases looked at for weights
 
 
@@ -61,17 +60,15 @@ def recognise(exercise: Exercise, seen: Sequence[Seen], run: Run) -> Named | Non
     def in_every_case(likely: Iterator[Explanation]) -> Iterator[Explanation]:
         return everywhere(exercise, likely, run) if cheap else likely
 
-    hardly = fine and off_by(failed.result, failed.answer) < _CLEAR * noise_of(failed.result)
-    if not hardly:
-        known = [*exercise.mistakes, *strides.known(exercise, failed.case)]
-        resembling = (Known(m) for m in known if failed.resembles(failed.made_by(m)))
-        if named := survives(in_every_case(resembling)):  # of those after it none is computed
-            return named
-        others = [m for m in known if not failed.resembles(failed.made_by(m))]
-        if not fine and (
-            named := survives(one for one in _pairs(others, failed) if one.explains(failed))
-        ):
-            return named
+    known = [*exercise.mistakes, *strides.known(exercise, failed.case)]
+    resembling = (Known(m) for m in known if failed.resembles(failed.made_by(m)))
+    if named := survives(in_every_case(resembling)):  # of those after it none is computed
+        return named
+    others = [m for m in known if not failed.resembles(failed.made_by(m))]
+    if not fine and (
+        named := survives(one for one in _pairs(others, failed) if one.explains(failed))
+    ):
+        return named
     if not failed.case.args:  # a question has no other case
         return None
     clues = (Clue(first=failed, ask=ask) for ask in BY_NUMBERS)

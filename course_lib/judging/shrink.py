@@ -23,6 +23,7 @@ _MOST_SHOWN = 40  # numbers of one array
 _MOST_READ = 500  # characters of the inputs: nobody works out more by hand
 _WIDEST = 120  # characters of an answer in several parts that is shown whole
 _DIGITS, _MOST_DIGITS = 4, 17  # of a number
+_MOST_ROUNDED = 1000  # numbers of an array
 _LEAST_IN_A_KERNEL = 16  # of a tile, and of a row: `tl.dot` asks for it
 _TARGETS = (1, 2, 3, 4, 5, 8, 16, 17, 32)
 
@@ -52,7 +53,7 @@ def smallest(exercise: Exercise, case: Case, fails: Callable[[Case], bool]) -> C
             if fails(tried) and _is_readable(exercise, tried, best):
                 best, sizes = tried, smaller
                 break
-    for simpler in (_in_two_columns, _in_whole_numbers):
+    for simpler in (_in_two_columns, _in_whole_numbers, _in_few_digits):
         if time.monotonic() < until and fails(tried := simpler(best)):
             best = tried
     return best
@@ -75,7 +76,7 @@ def told(exercise: Exercise, case: Case, result: Any, expected: Any) -> list[str
     if not all(_is_of_numbers(value) for _, value in inputs):
         return []
     try:
-        lines = [f"   {name} = {_shown(value)}" for name, value in inputs]
+        lines = [f"   {name} = {_shown(value, _digits_of(value))}" for name, value in inputs]
         if sum(map(len, lines)) > _MOST_READ:
             return []
         for digits in range(_DIGITS, _MOST_DIGITS):  # as many as it takes to tell the two apart
@@ -238,6 +239,34 @@ def _in_whole_numbers(case: Case) -> Case:
         return np.round(x) if x.dtype.kind == "f" else x
 
     return replace(case, args=each_array(whole, case.args))
+
+
+def _in_few_digits(case: Case) -> Case:
+    def short(x: Any) -> Any:
+        return _rounded(x, _DIGITS) if x.ndim and numbers_in(x) <= _MOST_ROUNDED else x
+
+    return replace(case, args=each_array(short, case.args))
+
+
+def _rounded(x: Any, digits: int) -> Any:
+    """Return an array of the numbers that are read where so many digits of x are shown."""
+    if not (x.is_floating_point() if is_tensor(x) else x.dtype.kind == "f"):
+        return x
+    flat = as_float64(x).ravel()
+    new = np.array([float(f"{one:.{digits}g}") for one in flat]).reshape(x.shape)
+    return x.new_tensor(new) if is_tensor(x) else new.astype(x.dtype)
+
+
+def _digits_of(value: Any) -> int:
+    """Return how many digits it takes to read an argument as it is: it is worked out by hand."""
+    if is_array(value):
+        exact = as_float64(value)
+        same = (n for n in range(_DIGITS, _MOST_DIGITS) if np.array_equal(
+            as_float64(_rounded(value, n)), exact, equal_nan=True))  # fmt: skip
+        return next(same, _MOST_DIGITS)
+    if isinstance(value, list | tuple):
+        return max(map(_digits_of, value), default=_DIGITS)
+    return len(repr(value)) if isinstance(value, float) else _DIGITS
 
 
 def _shown(value: Any, digits: int = _DIGITS) -> str:

@@ -190,7 +190,8 @@ def off_by(result: Any, expected: Any) -> float:
 def off_alike(result: Any, wrong: Any, expected: Any, noise: float) -> bool:
     """Return whether a result that is nearly right is off as a known mistake's answer is.
 
-    The errors must agree to two digits, and be far larger than the ``noise`` of rounding.
+    The errors must be larger than the ``noise`` of rounding, and agree to two digits; where they
+    are far larger, but for that noise.
     """
     result, wrong, expected = flat(result), flat(wrong), flat(expected)
     if result is None or wrong is None or expected is None:
@@ -203,7 +204,8 @@ def off_alike(result: Any, wrong: Any, expected: Any, noise: float) -> bool:
     truth = expected.numbers[finite]
     theirs, model = (x.numbers[finite] - truth for x in (result, wrong))
     most, noise = np.abs(model).max(initial=0.0), noise * np.abs(truth).max(initial=0.0)
-    return bool(most > 100 * noise and (np.abs(theirs - model) <= 1e-2 * most + noise).all())
+    near = 1e-2 * most + (noise if most > 100 * noise else 0.0)
+    return bool(most > noise and (np.abs(theirs - model) <= near).all())
 
 
 def share_explained(result: Any, wrong: Any, expected: Any) -> float:

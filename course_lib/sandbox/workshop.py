@@ -20,7 +20,7 @@ from course_lib.sandbox.allowed import COURSE, closed_files
 from course_lib.sandbox.bubblewrap import wrapped
 from course_lib.sandbox.channel import Channel
 from course_lib.sandbox.folder import Folder, sweep
-from course_lib.sandbox.limit import Deadline, cpu_seconds
+from course_lib.sandbox.limit import Deadline, own_seconds, started_seconds
 
 _ROOT = str(COURSE.parent)
 _PYTHON = (sys.executable, "-I", "-c")
@@ -37,6 +37,7 @@ _IMPORTS = {
     "compile": ("numpy", "torch", "triton", "triton.language", _COMPILER),
     "without torch": ("numpy", _WITHOUT_TORCH),
 }
+_MOMENT = 0.1  # seconds
 Mode = Literal["interpreter", "compile", "without torch"]
 
 Level = Literal["full in bubblewrap", "full", "limits-only", "none"]
@@ -59,6 +60,7 @@ class Child:
     def __init__(self, zygote: Zygote, pid: int, end: socket.socket, nonce: bytes) -> None:
         self.pid, self._zygote, self._end = pid, zygote, end
         self.usage: dict[str, Any] = {}
+        self._started, self._look = 0.0, 0.0  # seconds of what it started; when to ask again
         channel = Channel(end.fileno(), nonce)
         self.send, self.receive = channel.send, channel.receive
 
@@ -68,8 +70,15 @@ class Child:
         return self.receive(deadline)
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time that the child has used so far, 0 where nobody knows."""
-        return self.usage["cpu_seconds"] if self.usage else cpu_seconds(self.pid)
+        """Return the CPU time that the child has used so far, 0 where nobody knows.
+
+        Asked for with every message, so that of what it started comes a moment late.
+        """
+        if self.usage:
+            return float(self.usage["cpu_seconds"])
+        if (now := time.monotonic()) >= self._look:
+            self._started, self._look = started_seconds(self.pid), now + _MOMENT
+        return own_seconds(self.pid) + self._started
 
     def wait(self, seconds: float) -> None:
         """Wait until the child has ended by itself, so that `end` knows how; no longer than that.

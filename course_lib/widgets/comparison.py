@@ -1,4 +1,4 @@
-"""What happened beside what was predicted, as text and as HTML: cards, a line, or a table."""
+"""What happened beside what was predicted, as text and as HTML: cards, a line and bars, a table."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from course_lib.style.palette import hex_of
 from course_lib.style.tokens import SHEET
 from course_lib.widgets.asking import bar_width, is_number, rich, said
+from course_lib.widgets.guess_line import guess_line
 
 _TRUTH, _GUESS, _LINE = "currentColor", hex_of("hand"), hex_of("other")
 _WORDS = f"color-mix(in srgb, {_GUESS} 55%, currentColor)"
@@ -62,12 +63,13 @@ class Comparison:
         sizes: Mapping[str, Size] = _NOTHING,
         note: str = "",
         one: str = "the same",
+        ends: tuple[float | None, float | None] = (None, None),
     ) -> None:
         several = isinstance(answer, (list, tuple, set))
         self.answers = [scalar(item) for item in (answer if several else [answer])]
         self.predictions, self.unit, self.explanation = predictions, unit, explanation
         self.options, self.question, self.sizes = options, question, sizes
-        self.note, self.one = note, one
+        self.note, self.one, self.ends = note, one, ends
 
     def lines(self) -> list[tuple[str, str]]:
         """Return (label, text) pairs, the truth last."""
@@ -111,9 +113,8 @@ class Comparison:
         )
         line, why = "", f"<p>{rich(self.explanation)}</p>" if self.explanation else ""
         if self._is_to_scale():
-            told = f"<b>{self._verdict()}</b> {rich(self.explanation)}"
-            why = f'<p style="max-width:{_READ};margin:8px 0">{told}</p>'
-            line = self._to_scale()
+            why = why.replace("<p>", f'<p style="max-width:{_READ};margin:8px 0">')
+            line = self._on_its_line() + self._to_scale()
         look = "margin:0 0 12px;font-size:19px;line-height:27px"
         asked = f'<p style="{look}"><b>{rich(self.question)}</b></p>'
         note = f'<p style="{_NOTE}">{rich(self.note)}</p>'.replace(" = ", "\xa0=\xa0")
@@ -173,17 +174,35 @@ class Comparison:
             return ""
         sums = {name: sum(_parts(size).values()) for name, size in self.sizes.items()}
         parts, share = _parts(self.sizes[option]), bar_width(sums[option], sums.values())
-        words = said(sums[option], self.unit) + _told(parts, share / 70)
+        digits = _digits(list(map(_parts, self.sizes.values()))) if len(parts) > 1 else None
+        words = _added(parts, self.unit, digits) + _told(parts, share / 70, digits)
         return _bar(
             f"{share:.1f}%", _TRUTH if happened else _LINE, words, _REASON, parts, 16, share / 70
         )
 
+    def _rows(self) -> list[tuple[float, str, str]]:
+        """Return value, colour and name of the guess, or the first and the last, and of truth."""
+        (answer,), first, last = self.answers, self.predictions[0], self.predictions[-1]
+        guesses = [(last, _GUESS, "you")]
+        if first != last:
+            guesses = [(first, _GUESS, "you first"), (last, _GUESS, "you at last")]
+        return [*guesses, (answer, _TRUTH, "the answer")]
+
+    def _on_its_line(self) -> str:
+        """Return the line on which the guess was planted, with the answer's flag on it."""
+        unit = self.unit if len(self.unit) == 1 else ""  # the bars below have it
+        flags = [
+            (value, colour, f"{name}: {said(value, unit)}") for value, colour, name in self._rows()
+        ]
+        line = guess_line(flags, self._verdict(), *self.ends)
+        caption = f'<p style="{_NOTE}">By factors: a long tick is 10 times the one before.</p>'
+        even = f'<p style="{_NOTE}">The same on an even scale:</p>'
+        return f'{caption}<div style="margin:4px 23px 0">{line}</div>{even}'
+
     def _to_scale(self) -> str:
         """Return guesses and truth, and what is 1 × of a factor, as bars of an even scale."""
-        (answer,), first, last = self.answers, self.predictions[0], self.predictions[-1]
-        rows = [(answer, _TRUTH, "the answer"), (last, _GUESS, "you")]
-        if first != last:
-            rows[1:] = [(first, _GUESS, "you first"), (last, _GUESS, "you at last")]
+        *guesses, truth = self._rows()
+        rows, answer = [truth, *guesses], truth[0]
         if self.unit == "×":
             rows.append((1, _LINE, self.one))
         known = {} if self.options else self.sizes
@@ -205,7 +224,11 @@ class Comparison:
                 zip(words, rows, strict=True), key=lambda pair: pair[1][0]
             )
         )
-        told = f"<small>{said(answer, self.unit)}{_told(parts)}</small>" * (len(parts) > 1)
+        digits = _digits([parts])
+        whole = said(answer, self.unit)
+        if digits is not None and abs(sum(parts.values()) - answer) < 0.01 * answer:
+            whole = _added(parts, self.unit, digits)
+        told = f"<small>{whole}{_told(parts, digits=digits)}</small>" * (len(parts) > 1)
         return f'<div style="margin:4px 23px 0">{bars}{told}</div>'
 
     def _verdict(self) -> str:
@@ -254,12 +277,41 @@ def _inside(parts: Mapping[str, float], share: float) -> list[str]:
     return [n for n, size in parts.items() if coloured and share * size / sum(parts.values()) > 0.2]
 
 
-def _told(parts: Mapping[str, float], share: float = 1.0) -> str:
-    """Return what the parts of a bar are: ": S 1.07, Q and K 0.0336"; "" of one part."""
+def _digits(sizes: Sequence[Mapping[str, float]]) -> int | None:
+    """Return the fewest decimals with which the parts that are written add to a sum that is right.
+
+    To three digits, as sums are written elsewhere: 1.07 and 1.07 are not 2.15, 1.074 and 1.074 are.
+    None where no few do.
+    """
+    cut = [parts for parts in sizes if len(parts) > 1]
+    for digits in range(5):
+        if all(
+            all(round(size, digits) or not size for size in parts.values())
+            and said(_sum(parts, digits), "") == said(sum(parts.values()), "")
+            for parts in cut
+        ):
+            return digits
+    return None
+
+
+def _sum(parts: Mapping[str, float], digits: int) -> float:
+    """Return the sum of parts as they are written."""
+    return round(sum(round(size, digits) for size in parts.values()), digits)
+
+
+def _added(parts: Mapping[str, float], unit: str, digits: int | None) -> str:
+    """Return what parts come to as text: the sum of what is written of them."""
+    whole = sum(parts.values())
+    return said(whole, unit) if digits is None else f"{_sum(parts, digits):,.{digits}f} {unit}"
+
+
+def _told(parts: Mapping[str, float], share: float = 1.0, digits: int | None = None) -> str:
+    """Return what the parts of a bar are: ": S 1.074, Q and K 0.034"; "" of one part."""
     marked = set(parts) - set(_inside(parts, share)) if _stripes(parts) else ()
+    written = {n: said(x, "") if digits is None else f"{x:,.{digits}f}" for n, x in parts.items()}
     named = [
         f'<span style="{_MARK}">{_swatch(name) * (name in marked)}{_whole(name)}\xa0{told}</span>'
-        for name, told in ((name, said(size, "")) for name, size in parts.items())
+        for name, told in written.items()
     ]
     return f": {', '.join(named)}" if len(named) > 1 else ""
 

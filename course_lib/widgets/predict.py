@@ -170,7 +170,8 @@ class Predict(CourseWidget):
         stored = self._predictions()
         if not stored and self.answer is not None:
             stored = [self.answer]
-        asked = (self.options, self.question, sizes or {}, note, one)
+        ends = (self.least, self.most)
+        asked = (self.options, self.question, sizes or {}, note, one, ends)
         return Comparison(answer, stored, self.unit, explanation, *asked)
 
     def room(self, answers: str, answer: Any = None) -> Figure:

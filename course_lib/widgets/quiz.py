@@ -27,7 +27,7 @@ from course_lib.widgets.base import CourseWidget, static_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Option = tuple[str, bool, str] | tuple[str, bool, str, float]
+Option = tuple[str, bool, str] | tuple[str, bool, str, float | Mapping[str, float]]
 
 
 class Quiz(CourseWidget):
@@ -40,8 +40,11 @@ class Quiz(CourseWidget):
         answer: the number, where there are no options.
         tolerance: how far off still counts, relative to the answer (absolute where it is 0).
         unit: shown behind the number, or behind those of the options.
-        whole: of what the options' numbers are parts: then a bar is that part, in an outline of it.
-            As ``{name: number}`` it is their sum, and the outline is cut where they end.
+        whole: of what the options' numbers are parts: then one strip is all of it, from which each
+            answer that was tried strikes its part, at the end. As ``{name: number}`` it is their
+            sum, and the strip is cut where they end.
+        inside: what of the whole goes on within those pieces, as ``{name: number}``. An option
+            strikes a part of one of these where its fourth part is ``{name: number}``.
         explanation: of the number.
 
     Raises:
@@ -62,6 +65,7 @@ class Quiz(CourseWidget):
     unit = traitlets.Unicode().tag(sync=True)
     whole = traitlets.Float(None, allow_none=True).tag(sync=True)
     pieces: traitlets.List = traitlets.List().tag(sync=True)  # of the whole: name and number
+    inside: traitlets.List = traitlets.List().tag(sync=True)
     explanation = traitlets.Unicode().tag(sync=True)
     tries = traitlets.Int(0).tag(sync=True)
     solved = traitlets.Bool(False).tag(sync=True)
@@ -77,6 +81,7 @@ class Quiz(CourseWidget):
         tolerance: float = 0.01,
         unit: str = "",
         whole: float | Mapping[str, float] | None = None,
+        inside: Mapping[str, float] | None = None,
         explanation: str = "",
         presenter: bool = False,
     ) -> None:
@@ -97,6 +102,10 @@ class Quiz(CourseWidget):
         sizes = [choice["size"] for choice in choices if choice["size"] is not None]
         if whole is not None and not (is_number(whole) and sizes and float(whole) >= max(sizes)):
             raise ValueError(f"whole must be at least what each option comes to, got {whole!r}.")
+        within = dict(inside or {})
+        for choice in choices:
+            if choice["of"] and not (whole and choice["size"] <= within.get(choice["of"], -1)):
+                raise ValueError(f"inside must hold what an option takes of {choice['of']!r}.")
         super().__init__(
             question=question,
             options=choices,
@@ -105,6 +114,7 @@ class Quiz(CourseWidget):
             unit=unit,
             whole=None if whole is None else float(whole),
             pieces=[[name, float(size)] for name, size in pieces.items()],
+            inside=[[name, float(size)] for name, size in within.items()],
             explanation=explanation,
             presenter=presenter,
         )
@@ -159,7 +169,10 @@ def _option(option: Any) -> dict[str, Any]:
         raise ValueError(
             f"an option is (text, True or False, an explanation that is not empty), got {option!r}."
         )
+    of = ""
+    if isinstance(size, Mapping):
+        ((of, size),) = size.items()
     if size is not None and not (is_number(size) and float(size) >= 0):
         raise ValueError(f"what an option comes to must be a number of at least 0, got {size!r}.")
     size = None if size is None else float(size)
-    return {"text": text, "right": right, "explanation": str(explanation), "size": size}
+    return {"text": text, "right": right, "explanation": str(explanation), "size": size, "of": of}

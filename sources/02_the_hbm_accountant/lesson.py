@@ -441,13 +441,13 @@ Quiz(
             "A kernel that moves half the bytes",
             False,
             "The bytes take under 1 µs of at least 20 µs.",
-            at_128["traffic_s"] / 2 * 1e6,
+            {"bytes": at_128["traffic_s"] / 2 * 1e6},
         ),
         (
             "A GPU with twice the FLOP/s",
             False,
             "The FLOPs take 0.07 µs of at least 20 µs.",
-            at_128["arithmetic_s"] / 2 * 1e6,
+            {"FLOPs": at_128["arithmetic_s"] / 2 * 1e6},
         ),
         (
             "Fewer kernel launches",
@@ -460,6 +460,7 @@ Quiz(
     unit="µs saved at most",
     # of the three bounds the longest
     whole={f"launch {i}": at_128["overhead_s"] / 4 * 1e6 for i in range(1, 5)},
+    inside={"bytes": at_128["traffic_s"] * 1e6, "FLOPs": at_128["arithmetic_s"] * 1e6},
 )
 
 # %% fusion [markdown]

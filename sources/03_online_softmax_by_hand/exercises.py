@@ -5,7 +5,8 @@
 # Triton. Run a cell with Shift+Enter. `hint(stream_average)` gives a hint,
 # three at most for each exercise. Your functions leave their arguments as they
 # are. All numbers are float64: round to nothing coarser on the way, and add nothing to a sum
-# that does not belong to it.
+# that does not belong to it. A tiny weight may stand beside a huge value: no share of an
+# average may be lost in the rounding of another.
 
 # %% imports
 import numpy as np

@@ -7,7 +7,8 @@
 #
 # One head unless an exercise says otherwise. No mask before 4.4. Your functions
 # leave their arguments as they are. Arrays are float64 (the memory of 4.6 holds float32): round to
-# nothing coarser on the way, and add nothing to a sum that does not belong to it.
+# nothing coarser on the way, and add nothing to a sum that does not belong to it. A tiny weight
+# may stand beside a huge value: no share of an average may be lost in the rounding of another.
 
 # %% imports
 import numpy as np
@@ -271,8 +272,8 @@ def show_loads(*sizes):
 #
 # Besides the output, the check reads the books: **Q loaded once, K and V once
 # per Q tile**, in tiles of `block_k` rows, **O stored once**, and no address that
-# belongs to nobody. It runs the programs in any order. The cell before it tries yours
-# on a small call: take its `#` away.
+# belongs to nobody. Each program stores its own tile; they run in any order. The cell before
+# tries yours on a small call: take its `#` away.
 
 # %% ex-4-6
 def load_tile(memory, base, rows, n_rows, stride_row, head_dim):

@@ -582,7 +582,7 @@ check(Attention)
 # - Of which number of which weight you make what is yours. The mask depends on seed, batch, head, row
 #   and key, on **nothing else**: not on the tile sizes, not on the kernel. (`n_q` and `n_k` may serve to number the
 #   weights.) And every weight has a number
-#   of its own: no two heads drop the same, nor do seeds 7 and 8.
+#   of its own: no two heads of a call drop the same, and seeds 7 and 8 do not drop the same.
 # - Softmax comes first: `lse` is that of 9.6, whatever is dropped. With `rate` 0 all is as in 9.6.
 # - `lse` is returned beside `o`, so backward is given two gradients; the second may be ignored, and
 #   `ctx.mark_non_differentiable(lse)` says so to PyTorch.

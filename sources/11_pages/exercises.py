@@ -246,7 +246,7 @@ check(paged_decode)
 # are filled. Otherwise `copy_from` is `None`. Copy nothing that nobody else holds, and no full page.
 #
 # **A pool that is full says so**: where a page is needed and none is free, `append` raises
-# `MemoryError`, and nothing has changed: it may be tried again, later.
+# `MemoryError`, and nothing has changed (a new name stays unknown): it may be tried again, later.
 #
 # Which of the free pages you take is up to you. The check calls your methods in any order, on small
 # pools and larger ones, writes tokens as `append` says, reads every sequence back through `table`,

@@ -162,15 +162,16 @@ check(int8_cache)
 # 2. Who has ended leaves at once.
 # 3. An answer never waits for a prompt: as long as pages last, each gets its token in every step.
 # 4. A long prompt comes in chunks, over several steps.
-# 5. Nobody leaves before it has ended while there are pages enough for all who run (so no more leave
-#    than have to), and no answer only so that a younger prompt gets a new page. Somebody has to leave if the answers need more
-#    pages than are free, or if nobody at all can go on. Who, is up to you: the newest loses least. (A
-#    prompt that finds no page may wait.) Admit nobody in a step in which somebody leaves so: it would
+# 5. Nobody leaves before it has ended while there are pages enough for all who run, and no answer
+#    only so that a younger prompt gets a new page. Somebody has to leave if the answers need more
+#    pages than are free, or if nobody at all can go on. Who, is up to you: the newest loses least. (If
+#    several leave, one of them at least could not stay though all others went.) A
+#    prompt that finds no page may wait. Admit nobody in a step in which somebody leaves so: it would
 #    pass the one that left (rule 6). Who left waits again with all of its tokens, those it was given
 #    included, and they are computed anew. (Each request fits the pool alone.)
 # 6. No prompt is overtaken for ever: at most 5 younger requests may pass it before it is done. A
 #    younger one *passes* an older one if it finishes its prompt in a step in which the older one does
-#    not finish, and gets fewer tokens. (Who leaves before it has ended has a prompt again, from that step on.)
+#    not finish, and the older one gets fewer tokens in it. (Who leaves before it has ended has a prompt again, from that step on.)
 # 7. Of 30 requests all answers are there after 85 % of the time of *static* batching, where
 #    as many as fit begin together, and nobody else until all of these have ended. A step
 #    takes as long as the slower of two things, as in lesson 02: reading the weights and the cached

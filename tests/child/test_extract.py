@@ -98,6 +98,26 @@ def test_what_has_no_literal_is_made_again_by_its_statement():
     assert namespace["uses_made_globals"](100) == own.uses_made_globals(100) == 7 + 8 + 1.443
 
 
+def test_a_name_that_is_bound_twice_keeps_what_it_meant_in_between(shell):
+    """The first ``run`` was lost, and the copy's `_counted` was made of a name yet to come."""
+    space = run_cells(
+        shell,
+        "class Counted:\n    def __init__(self, f):\n        self.f, self.n = f, 0\n"
+        "    def __call__(self, x):\n        self.n += 1\n        return self.f(x)",
+        "def run(x):\n    return 2 * x\n_counted = Counted(run)\n"
+        "def run(x):\n    return _counted(x) + 1",
+    )
+    alone: dict = {}
+    exec(to_source(space["run"]), alone)
+    assert alone["run"](5) == 11
+
+
+def test_a_function_called_top_has_locals(shell):
+    """The symbol table of Python 3.11 takes its arguments for globals."""
+    space = run_cells(shell, "def top(x):\n    return x + 1")
+    assert to_source(space["top"]).strip() == "def top(x):\n    return x + 1"
+
+
 def test_origins_say_where_a_definition_was_written():
     origins = extract(own.launcher).origins
     file, line = origins["kernel"]

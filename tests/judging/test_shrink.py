@@ -84,6 +84,33 @@ def test_numbers_become_whole_and_long_ones_are_not_told():
     assert told(find("7.3"), Case("c", draw(RNG, 9, 9, 16)), 1.0, 1.0) == []
 
 
+def piles_told(report):
+    """Return the scores as they are read off a report on 3.2."""
+    told = report.text().split("on which it fails:")[1].split("   yours:")[0]
+    told = told.strip().removeprefix("piles = (").removesuffix(")")
+    return [np.array(pile, float) for pile in eval(f"[{told}]", {"inf": np.inf})]
+
+
+@pytest.mark.parametrize("fails", ["a fraction that is rounded", "numbers that are alike"])
+def test_the_numbers_that_are_told_are_those_on_which_it_fails(fails):
+    """Of scores near -20000 four digits were told: on these the answer was right."""
+
+    def stream_denominator(piles):
+        m, l_sum = -np.inf, 0.0
+        for s in piles:
+            if fails == "numbers that are alike":
+                s = np.unique(np.round(s, 3))
+            m_new = max(m, s.max() if fails != "a fraction that is rounded" else np.ceil(s.max()))
+            l_sum = np.exp(m - m_new) * l_sum + np.exp(s - m_new).sum()
+            m = m_new
+        return m, l_sum
+
+    piles = piles_told(renamed(stream_denominator, "stream_denominator"))
+    right = [max(s.max() for s in piles)]
+    right.append(sum(np.exp(s - right[0]).sum() for s in piles))
+    assert not np.allclose(stream_denominator(piles), right, rtol=1e-9)
+
+
 def test_calls_with_names_of_their_own_are_no_input_to_work_out():
     case = Case("", ([("all keys in the past", (6, 8, 0, 2))],))
     assert told(find("4.4"), case, ["skip"], ["full"]) == []

@@ -138,6 +138,8 @@ def test_cards_that_change_with_the_second_call_are_incorrect():
         ("one head instead of 32", {"scores_gb": (0.53687, NO), "flash_gb": (0.0083886, NO)}),
         ("the FLOPs of 32 heads over the bytes of one", {"flop_per_byte": (131072, NO)}),
         ("the factor leaves out Q, K, V, O", {"factor": (64, NO)}),
+        ("one head meets 32", {"factor": (2080, NO)}),
+        ("one head meets 32", {"factor": (2.03125, NO)}),
         ("the intensity is d", {"flop_per_byte": (128, YES)}),
         ("the intensity is per element", {"flop_per_byte": (8192, NO)}),
     ],

@@ -232,6 +232,19 @@ def test_the_report_says_which_broken_version_is_exposed(inputs, exposed):
         assert f"{name}: {'exposed' if name in exposed else 'NOT exposed'}" in text
 
 
+@pytest.mark.parametrize(
+    ("inputs", "why"),
+    [
+        (([HIGH, LOW, LOW], [V_HIGH, V_LOW, V_LOW]), "no pile has a larger maximum than the first"),
+        (([LOW, HIGH, HIGH], [V_LOW, V_HIGH, V_HIGH]), "no pile's maximum is below the one before"),
+        (([LOW, HIGH, LOW], [V_LOW] * 3), "nothing is lost by a maximum that starts at 0"),
+        (([LOW, HIGH, LOW], [V_LOW * 0 + 7] * 3), "all values are alike"),
+    ],
+)
+def test_the_report_says_what_hides_a_broken_version(inputs, why):
+    assert why in " ".join(report(lambda: inputs, "exposing_inputs").text().split())
+
+
 BROKEN = ("forgets_to_rescale_o", "uses_own_maximum", "starts_at_zero")
 
 

@@ -40,18 +40,18 @@ _TIME = "Which change would help eager attention most at N = 128 (8 heads, d = 1
 _BOUNDS = time_bounds(
     attention_flops(128, 128, 128, 8), eager_six_trips.bytes(n=128, d=128, heads=8), 4, gpu("H100")
 )
-_QUIZ: list[tuple[str, bool, str, float]] = [
+_QUIZ: list[widgets.quiz.Option] = [
     (
         "A kernel that moves half the bytes",
         False,
         "The bytes take under 1 µs of at least 20 µs.",
-        _BOUNDS["traffic_s"] / 2 * 1e6,
+        {"bytes": _BOUNDS["traffic_s"] / 2 * 1e6},
     ),
     (
         "A GPU with twice the FLOP/s",
         False,
         "The FLOPs take 0.07 µs of at least 20 µs.",
-        _BOUNDS["arithmetic_s"] / 2 * 1e6,
+        {"FLOPs": _BOUNDS["arithmetic_s"] / 2 * 1e6},
     ),
     (
         "Fewer kernel launches",
@@ -62,7 +62,8 @@ _QUIZ: list[tuple[str, bool, str, float]] = [
     ),
 ]
 _LAUNCHES = {f"launch {i}": _BOUNDS["overhead_s"] / 4 * 1e6 for i in range(1, 5)}
-_SAVED: dict[str, Any] = {"unit": "µs saved at most", "whole": _LAUNCHES}
+_INSIDE = {"bytes": _BOUNDS["traffic_s"] * 1e6, "FLOPs": _BOUNDS["arithmetic_s"] * 1e6}
+_SAVED: dict[str, Any] = {"unit": "µs saved at most", "whole": _LAUNCHES, "inside": _INSIDE}
 
 
 def guessed_line() -> Any:

@@ -343,6 +343,11 @@ OVERLAPS = """() => { const of = [...document.querySelectorAll('.fac-stage text'
 def test_no_word_lies_on_another(mount, width, settings):
     page = mount(PageTable(**settings), width=width, reduced=True)
     assert page.evaluate(OVERLAPS) == []
+    ends = page.locator(".fac-stage text").evaluate_all(
+        "ns => ns.map(n => n.getBoundingClientRect()).flatMap(b => [b.left, b.right])"
+    )
+    assert min(ends) >= 0, "nor is one cut"
+    assert max(ends) <= width
 
 
 @pytest.mark.browser
@@ -377,27 +382,29 @@ def test_a_replay_walks_and_marks_what_is_wrong(mount, check_page):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_what_is_held_but_empty_is_as_long_as_its_percent_of_what_is_held(mount, width):
-    """20 % of what is held was 14 % of a bar that ended at all slots."""
+def test_what_is_held_of_all_slots_is_as_long_either_way_and_the_rest_is_free(mount, width):
+    """160 and 256 slots were bars of one length: the free pages, which are the point, had none."""
     page = mount(PageTable(lengths=(5, 17, 32, 700), reserve=1024), width=width, reduced=True)
     said = page.locator(".fac-stage text").all_text_contents()
     assert page.locator(".fac-pages-result").all_text_contents() == ["3.8 %", "82 %"]
     size = page.locator(".fac-pages-result").first.evaluate("n => getComputedStyle(n).fontSize")
     assert float(size.removesuffix("px")) >= 24
     long = {
-        title: page.locator(".fac-stage title", has_text=title).first.locator("..").evaluate(
-            "n => n.getBBox().width"
-        )
+        title: page.locator(".fac-stage rect > title", has_text=re.compile(f"^{title}$"))
+        .last.locator("..")
+        .evaluate("n => n.getBBox().width")
         for title in (
-            "754 slots in use", "30 of 784 are empty", "3342 of 4096 are empty", "4096 slots held",
+            "4096 slots", "784 slots held", "4096 slots held", "754 slots in use",
+            "30 of 784 are empty", "3342 of 4096 are empty",
         )
     }  # fmt: skip
-    bar = long["4096 slots held"]
-    assert long["754 slots in use"] == pytest.approx(bar * 754 / 784, rel=0.01)
-    assert long["30 of 784 are empty"] == pytest.approx(bar * 30 / 784, rel=0.01)
-    assert long["3342 of 4096 are empty"] == pytest.approx(bar * 3342 / 4096, rel=0.01)
+    scale = long["4096 slots held"]
+    for says, width_ in long.items():
+        assert width_ == pytest.approx(scale * int(says.split()[0]) / 4096, rel=0.01), says
+    chips = page.locator(".fac-stage .fac-t-chip").all_text_contents()
+    assert not any(" of " in text for text in chips), "no pill lies on the end that it tells"
     assert {"30 of 784", "3342 of 4096"} <= set(said), "each bar says of how many"
-    assert "207 pages free" in said
+    assert said.count("207 pages free") == 2, "below its pool, and in the bar"
     assert {"4096 slots, pages of 16", "4096 slots, blocks of 1024"} <= set(said)
 
 
@@ -560,3 +567,48 @@ def test_a_line_leads_from_each_place_of_the_table_and_a_copy_moves_nothing(moun
     if width == 1280:
         slot = page.locator(".fac-pages-copies").first.evaluate("n => n.getBBox().width - 3")
         assert slot > 11, "the slot that was copied is to be seen"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+def test_one_of_the_lines_is_told_by_its_width_and_its_ends(mount, width):
+    """Hairlines side by side cannot be told apart: the page that is pointed at, else the newest."""
+    page = mount(PageTable(chosen="B"), width=width, reduced=True)
+    style = "(n, name) => parseFloat(getComputedStyle(n)[name])"
+    told, faint = page.locator(".fac-pages-way-told"), page.locator(".fac-pages-way")
+    ends = page.locator(".fac-pages-way-end")
+
+    def leads_to(number):
+        """It begins and ends with a mark, at that place of the table and at that page."""
+        place = frame_of(page)["tables"]["B"].index(number)
+        assert told.get_attribute("data-place") == str(place)
+        assert told.get_attribute("d") in faint.get_attribute("d")
+        box = "n => (b => [b.x, b.y, b.width, b.height])(n.getBBox())"
+        x, y, w, _ = page.locator(f'.fac-pages-slots[data-page="{number}"]').first.evaluate(box)
+        first, last = ends.evaluate_all(
+            "ns => ns.map(n => [+n.getAttribute('cx'), +n.getAttribute('cy')])"
+        )
+        at = page.locator(".fac-pages-own").nth(place).evaluate(box)
+        assert at[0] < first[0] < at[0] + at[2]
+        assert x < last[0] < x + w * 16
+        assert 0 < y - last[1] < 8
+
+    leads_to(8)
+    assert told.evaluate(style, "strokeWidth") >= 2.5 * faint.evaluate(style, "strokeWidth")
+    assert faint.evaluate(style, "strokeOpacity") < 0.5
+    page.locator(".fac-pages-own").first.hover(position={"x": 3, "y": 3})
+    leads_to(3)
+    page.locator('.fac-pages-slots[data-page="7"]').hover(position={"x": 3, "y": 3})
+    leads_to(7)
+
+
+@pytest.mark.browser
+def test_two_pages_of_one_owner_are_further_apart_than_two_slots(mount):
+    page = mount(PageTable.example("copy"), width=1280, reduced=True)
+    style = "n => parseFloat(getComputedStyle(n).strokeWidth)"
+    seams, ticks = page.locator(".fac-pages-seams"), page.locator(".fac-pages-ticks")
+    assert seams.evaluate(style) >= 4 * ticks.evaluate(style)
+    box = "n => (b => b.x + b.width)(n.getBBox())"
+    end = page.locator('.fac-pages-slots[data-page="0"]').evaluate(box)
+    at = [float(x) for x in re.findall(r"M([\d.]+)", seams.get_attribute("d"))]
+    assert any(x == pytest.approx(end, abs=0.2) for x in at), "A has the pages 0 and 1"

@@ -58,15 +58,17 @@ def test_reveal_compares_and_is_kind_when_nothing_was_predicted(capsys):
     assert text.endswith("Because.")
 
 
-def test_the_first_guess_the_last_and_the_answer_are_bars_of_one_even_scale_and_no_line():
-    """A line whose steps are factors stood below, where the same two numbers looked alike."""
+def test_the_first_guess_the_last_and_the_answer_are_bars_of_one_even_scale_below_their_line():
+    """On the line, whose steps are factors, they stand as they were guessed at; then to scale."""
     p = Predict("1-axis", "How many?", unit="x")
     shown = lambda: p.comparison(10)._repr_html_()  # noqa: E731
     p.answer = 1
     assert words_of(shown()) == ["1 ×, you", "1 ×, the same", "10 ×, the answer"]
     assert "<b>10 times too low.</b>" in shown()
-    assert "10,000" not in shown(), "two scales tell two stories"
-    assert "<svg" not in shown()
+    line, bars = shown().split("The same on an even scale:")
+    assert "you: 1 ×; the answer: 10 ×" in line
+    assert ("10,000" in line, "10,000" in bars) == (True, False), "each has its own scale"
+    assert ("<svg" in line, "<svg" in bars) == (True, False)
     p.answer = 1e6
     assert {"1,000,000 ×, you at last", "1 ×, you first"} < set(words_of(shown()))
     for no_axis in (-3, 0, [64, 65]):
@@ -75,6 +77,62 @@ def test_the_first_guess_the_last_and_the_answer_are_bars_of_one_even_scale_and_
     choice.answer = "a<b"
     assert "a&lt;b" in choice.comparison("a<b")._repr_html_()
     assert "<table>" in choice.comparison("none of them")._repr_html_()
+
+
+def flags_of(page: str) -> dict[str, tuple[float, float]]:
+    """Return where each flag of the line stands, in percent, and how far down."""
+    flag = r"<span style=.position:absolute;(left|right):([\d.]+)%;top:(\d+)px.*?><b.*?>(.*?)</b>"
+    return {
+        text: (float(x) if side == "left" else 100 - float(x), float(top))
+        for side, x, top, text in re.findall(flag, page)
+    }
+
+
+def test_the_line_of_the_guess_stays_with_both_flags_and_the_way_between_them():
+    """The guess was made on a line of factors, and with the answer the line was gone."""
+    p = Predict("1-line", "How many times the least?", unit="x", least=1)
+    p.answer = 8
+    page = p.comparison(33, "Because.")._repr_html_()
+    flags = flags_of(page)
+    at = [100 * np.log10(value) / 4 for value in (8, 33)]  # from 1 to 10,000, as it was asked
+    assert [x for x, _ in flags.values()] == pytest.approx(at, abs=0.01)
+    assert list(flags) == ["you: 8 ×", "the answer: 33 ×"]
+    way = re.search(r"left:([\d.]+)%;width:([\d.]+)%;height:8px", page)
+    assert [float(x) for x in way.groups()] == pytest.approx([at[0], at[1] - at[0]], abs=0.02)
+    assert page.index("4.1 times too low.") < page.index("The same on an even scale")
+    p.answer = 2e6  # beyond the end the line grows, as it does in the question
+    flags = flags_of(p.comparison(33)._repr_html_())
+    assert flags["you at last: 2,000,000 ×"][0] == pytest.approx(100 * np.log10(2e6) / 7, abs=0.01)
+    assert len({top for _, top in flags.values()}) == 3, "none lies on another"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.parametrize(
+    ("guesses", "truth"),
+    [
+        ([8], 33), ([33], 8), ([33], 33), ([9e3], 1), ([1], 9e3), ([80], 120), ([40], 200),
+        ([900], 1e3), ([20, 9e3], 150), ([120, 130], 140), ([3, 50], 33),
+    ],
+)  # fmt: skip
+@pytest.mark.few(4)
+def test_no_flag_of_the_line_lies_on_another_s_pole_or_is_cut(blank, width, guesses, truth):
+    p = Predict("1-flags", "How many?", unit="tokens a second")
+    for guess in guesses:
+        p.answer = guess
+    page = blank(width=width)
+    page.set_content(f"<!doctype html>{p.comparison(truth)._repr_html_()}")
+    box = "ns => ns.map(n => (b => [b.left, b.top, b.right, b.bottom])(n.getBoundingClientRect()))"
+    line = page.locator("[role=img]")
+    flags = line.locator("span:has(b)").evaluate_all(box)
+    poles = line.locator('i[style*="width:3px"]').evaluate_all(box)
+    assert len(flags) == len(poles) == len(guesses) + 1
+    for left, top, right, _ in flags:
+        assert left >= 0
+        assert right <= width
+        for x0, y0, x1, _ in poles:
+            inside = left + 3 < (x0 + x1) / 2 < right - 3
+            assert not (inside and y0 < top), "the pole of a flag above it"
 
 
 def test_the_answer_stands_on_the_card_of_its_option_beside_the_choices():
@@ -168,7 +226,22 @@ def test_a_bar_is_cut_into_the_parts_that_are_known_and_one_times_is_named():
     widths = re.findall(r"width:([\d.]+)%;min-width", page)
     assert [float(width) for width in widths] == [35, 70], "as long as its parts together"
     assert [float(cut) for cut in re.findall(r"transparent ([\d.]+)%", page)] == [50, 75]
-    assert words_of(page) == ["2 GB: S\xa01, Q\xa00.5, K\xa00.5", "4 GB"]
+    assert words_of(page) == ["2.0 GB: S\xa01.0, Q\xa00.5, K\xa00.5", "4 GB"]
+
+
+def test_what_is_written_of_a_bar_s_parts_adds_to_what_is_written_of_it():
+    """2.15 GB stood before S 1.07 and P 1.07; and 1.07 beside 0.0336."""
+    square, strips = (8 * 8192 * long * 2 / 1e9 for long in (8192, 256))
+    p = Predict("1-adds", "Which?", ["a", "b"], unit="GB")
+    p.answer = "a"
+    sizes = {"a": {"S": square, "Q and K": strips}, "b": {"S": square, "P": square}}
+    said_ = words_of(p.comparison("b", sizes=sizes)._repr_html_())
+    assert said_ == ["1.108 GB: S\xa01.074, Q and K\xa00.034", "2.148 GB: S\xa01.074, P\xa01.074"]
+    for words in said_:
+        whole, *parts = re.findall(r"\d\.\d+", words)
+        assert float(whole) == pytest.approx(sum(map(float, parts)), abs=1e-9)
+    odd = {"a": {"S": 1e9, "Q": 1e-7}, "b": {"S": 1 / 3, "P": 1e5 / 7}}
+    assert "1e+09" in words_of(p.comparison("b", sizes=odd)._repr_html_())[0], "no few digits do"
 
 
 def test_the_parts_of_a_bar_wear_their_tensors_colours_where_they_are_tensors():
@@ -330,12 +403,13 @@ def test_a_prediction_reaches_the_model(mount, check_page):
     page = mount(Predict("k", "How many?", unit="x"))
     check_page(page)
     assert page.get_by_role("button", name="Keep").is_disabled()
-    assert page.inner_text(".fac-acts [role=status]") == "First a guess.", "why it is grey"
+    assert page.inner_text(".fac-acts [role=status]") == "Drag the flag or type a number first."
     page.get_by_label("Your guess:").fill("2^13")
     page.keyboard.press("Enter")
     assert page.evaluate("facModel.get('answer')") == 8192
     assert "Your prediction: 8192 ×" in page.inner_text(".fac")
     page = mount(Predict("c", "Which?", options=["a", "`b`"]))
+    assert page.inner_text(".fac-acts [role=status]") == "Choose an answer first."
     page.get_by_label("b").check()
     page.get_by_role("button", name="Keep").click()
     assert page.evaluate("facModel.get('answer')") == "`b`"

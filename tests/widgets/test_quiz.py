@@ -230,39 +230,71 @@ def test_what_the_options_come_to_are_bars_of_one_scale_once_it_is_solved(mount)
         Quiz("Which?", [("a", True, "A.", -1)])
 
 
+def of_a_strip(**settings) -> Quiz:
+    """Return a question about four launches, in which bytes and FLOPs are: 20 µs."""
+    took = ({"bytes": 0.391}, 15, {"FLOPs": 0.034})
+    sized = [(*option, size) for option, size in zip(OPTIONS, took, strict=True)]
+    launches = {f"launch {i}": 5.0 for i in range(1, 5)}
+    inside = {"bytes": 0.782, "FLOPs": 0.068}
+    return Quiz(
+        "Which?", sized, unit="µs saved", **{"whole": launches, "inside": inside, **settings}
+    )
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [480, 1280])
-def test_a_part_of_a_whole_fills_as_much_of_its_outline_as_its_words_say(mount, width):
-    """The words said what is saved and the bar what is left: the worst answer had the longest."""
-    sized = [(*option, size) for option, size in zip(OPTIONS, (0.391, 15, 0.034), strict=True)]
-    launches = {f"launch {i}": 5.0 for i in range(1, 5)}  # where the 20 µs go
-    quiz = Quiz("Which?", sized, unit="µs saved", whole=launches)
+def test_each_choice_that_was_tried_strikes_its_part_from_one_strip(mount, width):
+    """Three equal frames, each with a bar, did not tell why; and saved was the ink of cost."""
+    quiz = of_a_strip()
     assert "0.4 of 20 µs saved" in quiz.fallback_html()
-    quiz.chosen, quiz.tries = [1], 1
-    page = mount(quiz, width=width)
-    pieces = [whole.locator("span").count() for whole in page.locator(".fac-quiz-whole").all()]
-    assert pieces == [0, 4, 0], "0.4 µs are no part of launch 1: it began there as if it were"
-    assert page.locator(".fac-quiz-whole span").all_inner_texts() == [*launches]
-    ends = (
-        page.locator(".fac-quiz-whole")
-        .nth(1)
-        .locator("i, span")
-        .evaluate_all("ns => ns.map((n) => n.getBoundingClientRect().right)")
-    )
-    assert ends[0] == pytest.approx(ends[3], abs=2), "three launches of four"
-    said = [text.split("\n")[0] for text in page.locator(".fac-size").all_inner_texts()]
-    assert said == ["0.4 of 20 µs saved", "15 of 20 µs saved", "0.03 of 20 µs saved"]
-    wide = "ns => ns.map(n => n.getBoundingClientRect().width)"
-    wholes, parts = (
-        page.locator(found).evaluate_all(wide) for found in (".fac-quiz-whole", ".fac-quiz-whole i")
-    )
-    assert len(set(wholes)) == 1
+    page = mount(quiz, width=width, reduced=True)
+    strip, rows = page.locator(".fac-strip"), page.locator(".fac-strip-row")
+    assert not strip.is_visible(), "it would tell the answer"
+    page.get_by_label("q @ k.T").check()
+    assert rows.all_inner_texts() == ["a 0.4 of 20 µs saved"]
+    page.get_by_label("softmax").check()
+    told = [" ".join(text.split()) for text in rows.all_inner_texts()]
+    assert told == [
+        "a 0.4 of 20 µs saved", "b 15 of 20 µs saved", "c 0.03 of 20 µs saved",
+    ]  # fmt: skip
+    assert page.locator(".fac-strip-all").count() == 1, "one for all of them"
+    assert page.locator(".fac-strip-names span").all_inner_texts() == [
+        f"launch {i}" for i in range(1, 5)
+    ]
+    box = "ns => ns.map(n => (b => [b.left, b.right])(n.getBoundingClientRect()))"
+    ((left, right),) = page.locator(".fac-strip-all").evaluate_all(box)
     card = page.locator(".fac-option").first.bounding_box()["width"]
-    assert wholes[0] > card - 90, "as wide as its card allows"
-    shares = [part / (wholes[0] - 3) for part in parts]
-    assert shares == pytest.approx([0.02, 0.75, 0.0017], abs=0.01)
-    with pytest.raises(ValueError, match="whole must be at least"):
-        Quiz("Which?", sized, whole=14)
+    assert right - left > card - 90, "as wide as the cards allow"
+    of = lambda found: [  # noqa: E731
+        [20 * (x - left) / (right - left) for x in pair]
+        for pair in page.locator(found).evaluate_all(box)
+    ]
+    launches = of(".fac-strip-all > s")
+    assert [x for pair in launches for x in pair] == pytest.approx(
+        [5, 10, 10, 15, 15, 20], abs=0.1
+    ), "the last three"
+    assert of(".fac-strip-lanes i")[0] == pytest.approx([0, 0.782], abs=0.1)
+    assert of(".fac-strip-lanes s")[0] == pytest.approx([0.391, 0.782], abs=0.1), "of the bytes"
+    brackets = of(".fac-strip-row > i")
+    assert brackets[1] == pytest.approx([5, 20], abs=0.1)
+    assert brackets[0] == pytest.approx([0.391, 0.782], abs=0.15)
+    fill = "n => getComputedStyle(n).backgroundColor"
+    cost = page.locator(".fac-strip-lanes i").first.evaluate(fill)
+    saved = page.locator(".fac-strip s").evaluate_all(f"ns => ns.map({fill})")
+    assert cost not in saved, "what is saved is hollow"
+    assert page.locator(".fac-strip-row").last.evaluate("n => n.scrollWidth <= n.clientWidth + 1")
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"whole": 14, "inside": {}}, "whole must be at least"),
+        ({"inside": {"bytes": 0.3}}, "inside must hold"),
+    ],
+)
+def test_a_strip_holds_all_that_is_struck_from_it(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        of_a_strip(**settings)
 
 
 @pytest.mark.browser

@@ -187,6 +187,13 @@ def _maximum_of_unscaled(q: Any, k: Any, v: Any, *, dtype: Any = np.float64) -> 
     return _three_lines(top=top)(q, k, v, dtype=dtype)
 
 
+def _below_a_bound(q: Any, k: Any, v: Any, *, longest: Any, dtype: Any = np.float64) -> np.ndarray:
+    """Return the three lines where |q| |k| is subtracted, which no score of the row is above."""
+    lengths, of_keys = (np.linalg.norm(as_float64(x), axis=-1, keepdims=True) for x in (q, k))
+    bound = longest(lengths) * of_keys.max() / np.shape(q)[-1] ** 0.5
+    return _three_lines(top=lambda s: bound.astype(s.dtype))(q, k, v, dtype=dtype)
+
+
 def _reshaped(k: np.ndarray) -> np.ndarray:
     turned = k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2])
     return np.asarray(turned.mT)
@@ -262,6 +269,10 @@ _OTHER_MAXIMA = table(
      _three_lines(top=lambda s: s.min(axis=1, keepdims=True)),
      _three_lines(top=lambda s: np.abs(s).max(axis=1, keepdims=True)),
      _three_lines(top=lambda s: s[:, :1])),
+    (NOT_THE_MAXIMUM,
+     "A bound that no score is above, |q| times the longest k, is subtracted: where all scores of "
+     "a row lie far below it, every exp is 0. Subtract the row's own maximum.",
+     *(partial(_below_a_bound, longest=longest) for longest in (np.asarray, np.max))),
     ("keepdims is missing",
      "Without keepdims=True the row maxima or sums are laid along the columns.",
      _three_lines(top=lambda s: s.max(axis=1), total=lambda e: e.sum(axis=1)),

@@ -79,6 +79,11 @@ _AUDIT_MISTAKES = Mistake.table(
     ("the FLOPs of 32 heads over the bytes of one",
      "every head has FLOPs and bytes of its own: the intensity is the same for one and for 32.",
      _with(flop_per_byte=(_AUDIT["flop_per_byte"][0] * 32, _FAILS))),
+    ("one head meets 32",
+     "the bytes or FLOPs of one head are set against those of all 32: take both of one, or both "
+     "of all.",
+     *(_with(factor=(factor, _FAILS))
+       for factor in (65 * 32, 65 / 32, 64 * 32 + 1, 64 / 32 + 1, 64 * 32))),
     ("the factor leaves out Q, K, V, O", "naive is the four trips plus Q, K, V and O.",
      _with(factor=(64, _FAILS))),
     ("the intensity is d",

@@ -17,6 +17,7 @@ BROKEN = {
     "uses_own_maximum": "own_max",
     "starts_at_zero": "start_zero",
 }
+_SMALL = 700.0  # exp of less, with a minus, is 0, or has lost its digits
 _VISIBLE = 1e-3  # times the largest value: a difference that nobody takes for rounding
 
 
@@ -36,6 +37,8 @@ def _judge_inputs(case: Case, observed: Observed, expected: Any) -> Finding | No
             f"{name}: {'exposed' if exposed else 'NOT exposed'}, "
             f"it gives {_short(wrong)} and the truth is {_short(truth)}"
         )
+        if not exposed and (why := _why_hidden(name, *parsed)):
+            lines.append(f"  {why}")
     if not missed:
         return None
     look = "looks" if missed == 1 else "look"
@@ -43,6 +46,21 @@ def _judge_inputs(case: Case, observed: Observed, expected: Any) -> Finding | No
         f"your inputs are legal, but {missed} of the 3 broken versions still {look} right on them."
     )
     return Finding("exposes all three", says, "\n".join(lines))
+
+
+def _why_hidden(name: str, piles: Piles, values: Piles) -> str:
+    """Return which property of these inputs hides a broken version, '' if it is none of these."""
+    tops = np.array([s.max() for s in piles])
+    if name == "starts_at_zero" and tops.max() > -_SMALL:
+        return f"exp({tops.max():g}) is no 0 yet: nothing is lost by a maximum that starts at 0."
+    if name == "forgets_to_rescale_o" and (tops <= tops[0]).all():
+        return "no pile has a larger maximum than the first: alpha is 1, and nothing is rescaled."
+    if name == "uses_own_maximum" and (np.diff(tops) >= 0).all():
+        return "no pile's maximum is below the one before: each is the running maximum itself."
+    rows = np.concatenate(values)
+    if name == "uses_own_maximum" and (rows == rows[0]).all():
+        return "all values are alike: whatever the weights, their average is the same."
+    return ""
 
 
 def _short(x: np.ndarray) -> str:

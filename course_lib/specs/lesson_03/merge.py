@@ -305,8 +305,9 @@ _MERGES = table(
      "both maxima are -inf and -inf - (-inf) is NaN. As long as no key was seen, subtract 0 "
      "instead of m.",
      partial(_merge, guard=False)),
-    ("o is divided inside merge",
-     "the o of a state is a sum, not an average: merge sums, divide at the very end.",
+    ("o is taken for an average inside merge",
+     "the o of a state is a sum, not an average: it is multiplied by its factor, not by its l, nor "
+     "divided by one, and the division comes at the very end.",
      _merge_averages, _merge_and_divide, _merge_weighed_twice),
     ("m becomes 0 where no key was seen",
      "subtract 0 in the factors, but return m = -inf: the state of no keys stays as it is.",

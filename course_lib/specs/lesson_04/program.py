@@ -65,8 +65,9 @@ def _launch(function: Callable[..., Any], case: Case) -> Observed:
     if complaint := misfit(function, (0, 0), inside, *shared):
         return Observed(None, complaint)
     pids = [(tile, head) for tile in range(-(-n_q // block_q)) for head in range(heads)]
-    most = 0
+    most, idle = 0, []
     for pid in reversed(pids):
+        before = memory.written["o"]
         call = partial(_run, function, pid, inside, shared)
         returned, held = measured(function, call) if case.counted else (call(), 0)
         if held is None:
@@ -75,9 +76,14 @@ def _launch(function: Callable[..., Any], case: Case) -> Observed:
             says = "a program stores its tile of o and returns nothing; yours returned something."
             return Observed(None, says)
         most = max(most, held)
+        if memory.written["o"] == before:
+            idle.append(pid)
     o = memory.array("o")
-    o = o.transpose(1, 0, 2) if layout.rows_first else o
-    return Observed(o[:heads, :n_q, :d], memory, allocated=most)
+    o = (o.transpose(1, 0, 2) if layout.rows_first else o)[:heads, :n_q, :d]
+    if idle and not np.isnan(o).any():
+        says = f"program {idle[-1]} stored nothing: each program stores its own tile, no other's."
+        return Observed(None, says)
+    return Observed(o, memory, allocated=most)
 
 
 def _run(

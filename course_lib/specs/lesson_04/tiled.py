@@ -33,6 +33,7 @@ from course_lib.judging.misconceptions import (
     SMALL_RISE,
     STALE,
     STARTS_LOW,
+    TWO_DESKS,
     UNSCALED_MAXIMUM,
     attention_mistakes,
 )
@@ -304,10 +305,9 @@ OF_THE_LOOP = frozenset({
     "each tile uses its own maximum", "one maximum for the whole tile",
     "a very negative maximum is replaced", STARTS_LOW, "m is never updated",
     "no maximum is subtracted", CLIPPED, NOT_THE_MAXIMUM, "divided in every tile",
-    "the past is thrown away",
-    "each tile is normalised on its own", "not divided by the sum",
+    "the past is thrown away", "each tile is normalised on its own", "not divided by the sum",
     "the new tile is rescaled as well", "rescaled twice", BASES, BOUNDED, LEFT_OUT, SMALL_RISE,
-    MOST_BELOW, STALE, ONLY_RISES,
+    MOST_BELOW, STALE, TWO_DESKS, ONLY_RISES,
     "the scale is missing", "scaled twice", "the root of head_dim is cut to a whole number",
     "the scale is upside down", "a hidden score is not -inf", "K is read in place of V",
     "K is reshaped, not transposed",
@@ -359,9 +359,9 @@ _ONE_SUM, _ALL_FOR_ANY = Mistake.table(
     ("one sum for the whole tile",
      "l_sum has shape (n_rows,), one number for each query: sum p over axis 1 only.",
      _one_sum_per_tile),
-    ("rescaled only where all maxima rise",
-     "the sum and the output are rescaled only in tiles in which the maximum of every row rises: "
-     "is `all` asked where `any` is meant? Rows whose own maximum rose keep the old scale.",
+    ("not rescaled where a row asks for it",
+     "the sum and the output are rescaled in too few tiles: is `all` asked where `any` is meant, "
+     "or one row for all? Rows whose own maximum rose keep the old scale.",
      Model(Misreading(loop=SLIPS["neither_unless_all_rise"]))),
 )  # fmt: skip
 _LOOP_MISTAKES = Mistake.table(

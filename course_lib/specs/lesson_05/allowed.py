@@ -76,6 +76,7 @@ def _cases(rng: Generator) -> list[Case]:
           for one in related),
         case("6 rows of 10 scores, every one is allowed", drawn(6, 10), 4, float("inf")),
         case("12 rows of 10 scores; in a whole tile none is allowed", tile, 4, 8.0),
+        case("5 rows of 7 scores, none is allowed", drawn(5, 7), 4, float("-inf")),
     ]  # fmt: skip
 
 
@@ -207,10 +208,11 @@ _MISTAKES = Mistake.table(
     ("the size of a score is compared, not the score",
      "A score far below 0 is below the limit, too: no tl.abs.",
      partial(_other, allows=lambda x, limit: np.abs(x) <= limit)),
-    ("scores are compared in half precision",
-     "near the limit float16 has no number for every score: which of two is larger may be lost. "
-     "Compare the scores as they were loaded.",
-     partial(_other, allows=lambda x, limit: _half(x) <= limit)),
+    ("scores near the limit are not compared exactly",
+     "Is the limit moved a little, or are scores compared in float16, which has no number for each "
+     "of them? Compare the scores as they were loaded with the limit as it is given.",
+     partial(_other, allows=lambda x, limit: _half(x) <= limit),
+     partial(_other, allows=lambda x, limit: _half(x) <= _half(limit))),  # as Triton 3.9 does
     ("the limit itself is hidden", "A score that equals the limit is allowed: <=, not <.",
      partial(_other, allows=np.less)),
     ("a hidden score is 0",

@@ -211,6 +211,8 @@ def _matmul_cases(rng: Generator) -> list[Case]:
                pair(24, 20, 64 * steps - 20), tiles(16, 32, 64)) for steps in (6, 17)),
         Case("20 x 40 times 40 x 30, infinite at both ends of k",
              _infinite_at_the_ends(*pair(20, 30, 40)), tiles(16, 16, 32)),
+        Case("32 x 64 times 64 x 32, a tile of zeros on either side: it is read as all others are",
+             _zeros_on_either_side(*pair(32, 32, 64)), tiles(16, 16, 16)),
     ]  # fmt: skip
 
 
@@ -222,6 +224,12 @@ def _infinite_at_the_ends(a: Any, b: Any) -> Any:
     """
     a[3, -1], b[-1, 5] = np.inf, -np.inf
     a[6, 0], b[0, 8] = np.inf, -np.inf
+    return a, b
+
+
+def _zeros_on_either_side(a: Any, b: Any) -> Any:
+    """Return a product's sides, each with a tile of zeros: a tile of 16, and not at one step."""
+    a[:16, 16:32], b[32:48, 16:] = 0, 0
     return a, b
 
 

@@ -19,6 +19,8 @@ from course_lib.judging.judges import array_finding
 from course_lib.judging.spec import FAR, Case, Exercise, Mistake, Observed
 from course_lib.judging.tolerance import as_float64, in_float32, score_rounding
 
+_WHOLE = "tile (0, 0), which holds all keys that are given; lse is of longer rows"
+
 
 def _weights_cases(rng: Generator) -> list[Case]:
     import torch
@@ -51,6 +53,7 @@ def _weights_cases(rng: Generator) -> list[Case]:
         turned,
         case("tile (1, 0); lse is of longer rows", 40, 50, 16, 1, 0, block_q=16, block_k=32, of=90),
         of_drawn(jump, jumping, 65, 1, 1, shows, block_q=16, block_k=32),
+        case(_WHOLE, 12, 20, 16, 0, 0, block_q=16, block_k=32, of=50),
     ]
 
 

@@ -219,6 +219,12 @@ _OF_WEIGHTS = Mistake.table(
      lambda o, lse: (_truth(o, lse)[0], as_float64(lse).mean(0)),
      lambda o, lse: (_truth(o, lse)[0], _mean_seen(as_float64(lse))),
      lambda o, lse: (_truth(o, lse)[0], _weighed_by_itself(as_float64(lse)))),
+    ("the mean of the exponentials, not their sum",
+     "lse is divided by the number of splits, in the logarithm: the exp(lse_i) add up, and o "
+     "alone is an average.",
+     lambda o, lse: (_truth(o, lse)[0], _truth(o, lse)[1] - np.log(len(lse))),
+     lambda o, lse: (_truth(o, lse)[0], _truth(o, lse)[1] - np.log(
+         np.maximum(np.isfinite(as_float64(lse)).sum(0), 1)))),
     ("divided by the number of splits",
      f"{_WEIGHTS}. The exp(lse_i - m) are not splits in number: divide by their sum.",
      _by_weights(lambda lse: np.exp(lse - finite_max(lse.max(0))) / len(lse))),

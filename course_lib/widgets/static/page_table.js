@@ -191,7 +191,7 @@ function render({ model, el }) {
     const large = get("slots") > 512, beside = !large && width > 62 * fs, lines = large ? 8 : 4, across = Math.ceil(get("slots") / lines), gutter = 1.2 * fs;
     const column = beside ? Math.min(27 * fs, 0.33 * width) : width, room = beside ? width - column - gutter : width;
     const slotIn = (left) => (room - left - 6) / across, narrow = size * slotIn(gutter) <= (large ? 4 : 1.9) * fs; // no room in a page: numbers above, and at the left of a row
-    const inset = narrow ? wide(`page ${pages()}`, 0.8 * fs) + 0.5 * fs : gutter + 5, slot = slotIn(inset), left = (beside ? column : 0) + inset;
+    const inset = narrow ? wide(`page ${pages()}`, 0.9 * fs) + 0.5 * fs : gutter + 5, slot = slotIn(inset), left = (beside ? column : 0) + inset;
     const lane = now.copied && !large ? 1.5 * fs : 0, tall = (large ? 1.2 : beside ? 2.6 : fs > 20 ? 1.5 : 1.8) * fs - lane / lines, gap = large ? 2 : fs, over = narrow ? 4 : 1.3 * fs; // a copy's arrow takes its room from the rows
     const low = large ? tall : (beside ? 1.5 : 1.1) * fs, r = get("reserve"), shared = Object.keys(c.holders).filter((page) => c.holders[page] > 1);
     let y = 0;
@@ -205,36 +205,39 @@ function render({ model, el }) {
       head("in pages", top + 1.2 * fs, `${get("slots")} slots, pages of ${size}`, "a slot: one token’s K and V");
       const pool = inMemory(now, c, name, names, { left, top: first, tall, gap, slot, across, large, lines, narrow, lane }, fs), down = pool.high(pool.rows - 1) + tall;
       frame_("pool of pages", first - over, down - first + over + 4);
-      if (!narrow) drawWay(add, table, pool.own, { colour: colour(now, name), left, gap, beside, fs });
+      if (!narrow) drawWay(add, table, pool, { colour: colour(now, name), left, gap, beside, fs });
       const foot = down + 2.9 * fs, counted = shared.length ? [`${shared.length > 1 ? `${shared.length} pages are` : `page ${shared[0]} is`} shared, and counted once`] : [`${plural(pages() - c.pages, "page")} free`];
       add("held", "text", { class: "fac-t-small", x: left - 4, y: foot }, counted[0]);
       if (now.wrote) add("newest says", "text", { class: "fac-t-small", x: ends, y: foot, "text-anchor": "end" }, "▼ newest token");
       const at = foot + 1.9 * fs, begin = at + 0.6 * fs, high_ = lines * (low + 0.35 * fs) + 5, bottom = begin + high_ - 4, pitch = (high_ - 5) / lines;
       head("in blocks", at, `${get("slots")} slots, blocks of ${r}`, "each has room for the longest text");
       frame_("pool of blocks", begin, high_);
-      const { used, unused, without } = drawBlocks(add, now, { left, high: (line) => bottom - (lines - 1 - line) * pitch - low, tall: low, slot, across }, bottom, fs);
+      const { used, unused, without, free } = drawBlocks(add, now, { left, high: (line) => bottom - (lines - 1 - line) * pitch - low, tall: low, slot, across }, bottom, fs);
       const under = bottom + (without.length ? 2.4 : 0.6) * fs;
       const result = beside ? Math.max(table.y + fs, at - 1.2 * fs) : under + 0.5 * fs;
-      drawResult(add, [["pages", c.slots, c.empty], ["blocks", used, unused]], { x: beside ? 1 : left - 4, y: result, width: beside ? column - gutter : ends - left + 4 }, fs);
-      y = Math.max(beside ? under : 0, result + 6.2 * fs);
+      drawResult(add, [["pages", c.slots, c.empty, pages() - c.pages, "page"], ["blocks", used, unused, free, "block"]], { x: beside ? 1 : left - 4, y: result, width: beside ? column - gutter : ends - left + 4 }, fs);
+      y = Math.max(beside ? under : 0, result + 7.2 * fs);
     });
     return y + 0.3 * fs;
   }
 
-  /** What all of it is for: of the slots that are held, how many are empty; each bar is all that is held. */
+  /** What all of it is for, on one scale of all slots: what is held, what of it is empty, and what is free after it. */
   function drawResult(add, ways, { x, y, width }, fs) {
-    const from = x + 4.2 * fs, long = width - 4.2 * fs - 5.2 * fs, px = (slots, held) => (slots / Math.max(1, held)) * long;
+    const from = x + 3.8 * fs, words = 0.6 * fs + Math.max(4.8 * fs, ...ways.map(([, held, none]) => wide(`${none} of ${held}`, 0.83 * fs))), long = width - 3.8 * fs - words, px = (slots) => (slots / get("slots")) * long;
     empty(add, "result key", x, y + 0.25 * fs, 1.6 * fs, 1.1 * fs);
     add("result", "text", { class: "fac-t-name", x: x + 2.1 * fs, y: y + 1.2 * fs }, "held, but empty");
-    ways.forEach(([way, held, none], i) => {
-      const top = y + (1.9 + 2.2 * i) * fs, tall = 1.8 * fs;
-      add(`result ${way}`, "text", { x, y: top + 1.25 * fs }, way);
-      add(`result ${way} all`, "rect", { class: "fac-outline", x: from, y: top, width: long, height: tall }, `${held} slots held`);
-      add(`result ${way} full`, "rect", { class: "fac-pages-full", x: from, y: top, width: px(held - none, held), height: tall }, `${held - none} slots in use`);
-      empty(add, `result ${way} none`, from + px(held - none, held), top, px(none, held), tall, `${none} of ${held} are empty`);
-      const counts_ = `${none} of ${held}`, half = wide(counts_, 0.44 * fs) + 0.25 * fs; // in the empty part, or in the bar's end
-      if (held) chip(add, `result ${way} says`, counts_, from + Math.min(long - half - 0.3 * fs, px(held - none / 2, held)), top + tall / 2, fs);
-      add(`result ${way} share`, "text", { class: "fac-t-big fac-pages-result", x: from + long + 0.6 * fs, y: top + 1.45 * fs }, percent(none, held));
+    add("result scale", "text", { class: "fac-t-soft", x: from + long, y: y + 1.2 * fs, "text-anchor": "end" }, `${get("slots")} slots`);
+    ways.forEach(([way, held, none, free, frees]) => {
+      const top = y + (way === ways[0][0] ? 1.9 : 4.8) * fs, tall = 2.1 * fs, room = long - px(held), behind = from + long + 0.6 * fs;
+      add(`result ${way}`, "text", { x, y: top + 1.35 * fs }, way);
+      add(`result ${way} all`, "rect", { class: "fac-pages-unheld", x: from, y: top, width: long, height: tall }, `${get("slots")} slots`);
+      add(`result ${way} full`, "rect", { class: "fac-pages-full", x: from, y: top, width: px(held - none), height: tall }, `${held - none} slots in use`);
+      empty(add, `result ${way} none`, from + px(held - none), top, px(none), tall, `${none} of ${held} are empty`);
+      add(`result ${way} held`, "rect", { class: "fac-pages-held", x: from, y: top, width: px(held), height: tall }, `${held} slots held`);
+      const says = free > 0 && [`${plural(free, frees)} free`, `${free} free`].find((text) => wide(text, 0.83 * fs) < room);
+      if (says) add(`result ${way} free`, "text", { class: "fac-t-small", x: from + px(held) + room / 2, y: top + 1.35 * fs, "text-anchor": "middle" }, says);
+      add(`result ${way} share`, "text", { class: "fac-t-big fac-pages-result", x: behind, y: top + 1.15 * fs }, percent(none, held));
+      add(`result ${way} says`, "text", { class: "fac-t-small", x: behind, y: top + 2.15 * fs }, `${none} of ${held}`);
     });
   }
 
@@ -245,15 +248,24 @@ function render({ model, el }) {
     return pool;
   }
 
-  /** From each page of the chosen table to the same page of the memory, beside the pool and between its rows, so that no line lies on another page. */
-  function drawWay(add, { from = [] }, own, { colour: of, left, gap, beside, fs }) {
+  /**
+   * From each page of the chosen table to the same page of the memory, beside the pool and between its rows, so that no line lies on
+   * another page. Side by side they are alike: all are faint but one, that of the page that is pointed at, or else the newest.
+   */
+  function drawWay(add, { from = [] }, { own, at }, { colour: of, left, gap, beside, fs }) {
     const many = from.length, step = Math.min(4, (0.6 * fs) / Math.max(1, many - 1)), bus = left - 4 - 0.6 * fs;
     const far = own.map((_, i) => i).sort((a, b) => own[b][0] - own[a][0]); // the farthest goes above the others of its row
     const d = from.map(([place, x, y]) => {
       const [middle, top] = own[place], lane = top - 0.85 * gap + far.indexOf(place) * Math.min(3, (0.4 * gap) / Math.max(1, many - 1)), k = far.indexOf(place), side = bus - (beside ? many - 1 - k : k) * step * 0.75;
       return `M${x} ${y}V${y + 3 + (beside ? k : many - 1 - k) * step}H${side}V${lane}H${middle}V${top - 1}`;
     });
-    if (d.length) add("way", "path", { class: `fac-pages-way ${of}`, d: d.join("") });
+    if (!many) return;
+    const one = Math.max(from.findIndex(([place]) => place === at), at < 0 ? many - 1 : -1);
+    add("way", "path", { class: `fac-pages-way ${of}`, d: d.join("") });
+    if (one < 0) return; // its place is among those that a long table leaves out
+    const [place, x, y] = from[one];
+    add("way told", "path", { class: `fac-pages-way-told ${of}`, "data-place": place, d: d[one] });
+    [[x, y], own[place]].forEach(([cx, cy], i) => add(`way end ${i}`, "circle", { class: "fac-pages-way-end", cx, cy: cy - i * 0.3 * fs, r: 0.27 * fs }));
   }
 
   const colour = (now, name) => `fac-pages-${(NAMES.includes(name) ? NAMES.indexOf(name) : Object.keys(now.tables).indexOf(name)) % 6}`;
@@ -362,7 +374,7 @@ function render({ model, el }) {
     for (const x of names) for (const page of now.tables[x]) (holding[page] ??= []).push(x);
     const rows = Math.max(whole, lines), shown = pages(), inUse = new Set(Object.keys(holding).map((page) => Math.floor(page / each)));
     const every = nearest(SIZES, (8 * fs) / broad); // pages from one number to the next, where not all have room
-    let edges = "", free = "", ticks = "", stripes = "", wastes = "", mine = "";
+    let edges = "", seams = "", free = "", ticks = "", stripes = "", wastes = "", mine = "";
     for (let page = 0; page < shown; page += each) {
       const cells = row(...place(page), Math.min(each, shown - page), broad, tall);
       if (inUse.has(page / each)) edges += cells;
@@ -381,6 +393,7 @@ function render({ model, el }) {
       const rest = many * broad - full;
       if (rest > 1) [stripes, wastes] = [stripes + stripesOf(x + full, y, rest, tall, rest < 8 ? 5 : 10), wastes + box(x + full, y, rest, tall)];
     }
+    if (slot >= 5 && size > 1) for (const page of Object.keys(holding).map(Number)) if ((page + 1) % each && page + 1 in holding) seams += `M${(place(page)[0] + broad).toFixed(1)} ${place(page)[1]}v${tall}`; // two pages are two, though one request has both: where slots have ticks
     if (narrow) {
       // whose the pages are, above the first row
       const firsts = {};
@@ -406,6 +419,7 @@ function render({ model, el }) {
     add("wastes", "path", { class: "fac-waste", d: wastes });
     add("stripes", "path", { class: "fac-waste-stripes", d: stripes });
     add("slots", "path", { class: "fac-pages-ticks", d: ticks });
+    add("seams", "path", { class: "fac-pages-seams", "stroke-width": Math.min(5, 0.15 * broad), d: seams });
     add("edges", "path", { class: "fac-pages-edges", d: edges });
     add("mine", "path", { class: "fac-pages-mine", d: mine });
     const bottom = high(rows - 1) + tall, cell = broad / size;
@@ -433,7 +447,9 @@ function render({ model, el }) {
       const half = Math.max(4.5, Math.min(6, cell / 2 - 1)), mid = x + (at + 0.5) * cell, [from, to] = narrow || large ? [y - 2, y + Math.min(9, 0.35 * tall)] : [y - 0.55 * gap, y - 1]; // above its page: an arrow of a copy may end in the slot
       add("wrote", "path", { class: "fac-pages-tip", d: `M${(mid - half).toFixed(1)} ${from.toFixed(1)}h${2 * half}L${mid.toFixed(1)} ${to.toFixed(1)}z` }, `the newest token: slot ${at}`);
     }
-    return { high, rows, own: (now.tables[name] ?? []).map((page) => [place(page)[0] + broad / 2, place(page)[1]]) };
+    const table = now.tables[name] ?? [], told = [lit, now.wrote?.[0] === name ? now.wrote[1] : null].filter((page) => page !== null).map((page) => table.indexOf(Number(page))).find((i) => i >= 0) ?? -1;
+    const beside = (page) => (now.wrote?.[1] === page && Math.abs((now.wrote[2] + 0.5) * cell - broad / 2) < fs ? 0.3 : 0.5); // not where the newest token is pointed at
+    return { high, rows, at: told, own: table.map((page) => [place(page)[0] + beside(page) * broad, place(page)[1]]) };
   }
 
   /** A measure below the first page of the last row: how many slots it has. */

@@ -15,7 +15,7 @@ function render({ model, el }) {
 
   const ready = () => {
     button.disabled = entry.empty();
-    if (model.get("answer") == null) write(said, button.disabled ? "First a guess." : ""); // why it is grey
+    if (model.get("answer") == null) write(said, button.disabled ? entry.lacks : ""); // why it is grey
   };
 
   function tell() {
@@ -45,6 +45,7 @@ function choice(model, options) {
     node,
     hint: byTouch() ? "Tap one, then keep it." : "Choose one, or type its letter; then keep your prediction.",
     read: () => inputs.find((input) => input.checked)?.value,
+    lacks: `${byTouch() ? "Tap" : "Choose"} an answer first.`,
     empty: () => !inputs.some((input) => input.checked),
     show: (answer) => inputs.forEach((input, i) => {
       input.checked = input.value === answer;
@@ -132,7 +133,7 @@ function number(model, say) {
     rule.classList.add("fac-kept");
   };
   place(NaN);
-  return { node, read, show, hint: `Drag the flag, or type a number${byTouch() ? "" : " and press Enter"}. Each long tick is 10 times the one before.`, empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
+  return { node, read, show, hint: `Drag the flag, or type a number${byTouch() ? "" : " and press Enter"}. Each long tick is 10 times the one before.`, lacks: "Drag the flag or type a number first.", empty: () => !input.value.trim(), onEnter: (keep) => [input, line].forEach((part) => enter(part, keep)) };
 }
 
 function enter(input, act) {

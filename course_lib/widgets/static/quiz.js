@@ -46,11 +46,8 @@ function choices(model) {
     moving = true;
     setTimeout(() => (moving = false));
   };
-  const sizes = options.map((option) => option.size).filter((size) => size != null), unit = model.get("unit"), whole = model.get("whole"), pieces = model.get("pieces");
-  const ends = pieces.map((_, i) => pieces.slice(0, i + 1).reduce((sum, [, long]) => sum + long, 0)); // what is saved is of these pieces only where it ends with one
-  const cut = (size) => (ends.some((end) => Math.abs(end - size) < 0.01 * whole) ? pieces : []);
-  const part_ = (size) => h("div", { class: "fac-size fac-quiz-part" }, `${rough(size)} of ${meant(whole)} ${unit}`.trim(), h("div", { class: "fac-quiz-whole", "aria-hidden": "true" }, h("i", { style: `width:${((100 * size) / whole).toFixed(2)}%` }), cut(size).map(([name, long]) => h("span", { style: `flex:${long}` }, name))));
-  const bar = ({ size }) => (whole && size != null ? [part_(size)] : size == null ? [] : [h("div", { class: "fac-size" }, h("i", { style: `width:${barWidth(size, sizes).toFixed(1)}%` }), `${meant(size)} ${unit}`.trim())]);
+  const sizes = options.map((option) => option.size).filter((size) => size != null), unit = model.get("unit"), whole = model.get("whole"), strip = whole && striking(model, options);
+  const bar = ({ size }) => (whole || size == null ? [] : [h("div", { class: "fac-size" }, h("i", { style: `width:${barWidth(size, sizes).toFixed(1)}%` }), `${meant(size)} ${unit}`.trim())]);
   const judged = (why) => why.querySelector(".fac-why");
   const rows = options.map((option) => {
     const why = h("div", {}); // a press, or Space, is the answer; arrows and letters move over the cards: then Enter checks
@@ -94,6 +91,7 @@ function choices(model) {
     }
     const done = rows.every((row) => row.option.right === row.input.checked); // then the others say why they are not it
     for (const row of rows) if (done && !row.input.checked && row.option.explanation) row.why.append(...bar(row.option), h("div", { class: "fac-also fac-soft" }, row.tried ? "You tried this. " : "Why not: ", rich(row.option.explanation)));
+    strip?.follow(rows.map((row) => (done || row.tried) && row.option.size != null));
     how.textContent = done ? (model.get("tries") > 1 ? `Right, after ${model.get("tries")} tries.` : "Right, at the first try.") : AGAIN;
     const missed = rows.filter((row) => row.option.right && !row.input.checked).length;
     if (missed === 0 && chosen.every((row) => row.option.right)) result.textContent = several ? "All right, and all of them." : "";
@@ -105,7 +103,41 @@ function choices(model) {
 
   model.on("change:tries", show);
   if (model.get("tries")) show();
-  return [how, h("div", { onkeydown: byLetter(rows.map((row) => row.input)) }, rows.map((row) => row.node), h("div", { class: "fac-row fac-acts" }, button, result))];
+  return [how, h("div", { onkeydown: byLetter(rows.map((row) => row.input)) }, rows.map((row) => row.node), strip ? strip.node : [], h("div", { class: "fac-row fac-acts" }, button, result))];
+}
+
+/**
+ * One strip that is all of it, in its pieces and with what goes on within them. Each option that was tried strikes its part: of what it
+ * names, or else from the end. What is left is filled, what is struck is hollow.
+ */
+function striking(model, options) {
+  const whole = model.get("whole"), pieces = model.get("pieces"), inside = model.get("inside"), unit = model.get("unit"), [what] = unit.split(" ");
+  const share = (size) => `${((100 * size) / whole).toFixed(3)}%`, lane = (of) => inside.findIndex(([name]) => name === of);
+  const says = ({ size }) => `${rough(size)} of ${meant(whole)} ${unit}`.trim();
+  const from = ({ size, of }) => (of ? inside[lane(of)][1] : whole) - size;
+  const ends = pieces.map((_, i) => pieces.slice(0, i + 1).reduce((sum, [, long]) => sum + long, 0));
+  const cut = (low, high) => { // a strike in each piece: three launches are three
+    const at = [low, ...ends.filter((end) => end > low + 1e-6 * whole && end < high - 1e-6 * whole), high];
+    return at.slice(1).map((end, i) => `left:${share(at[i])};width:${share(end - at[i])}`);
+  };
+  const place = (option) => `left:${share(from(option))};width:${share(option.size)}`;
+  const node = h("div", { class: "fac-strip", hidden: true });
+  return { node, follow(tried) {
+    const shown = options.flatMap((option, i) => (tried[i] ? [[option, "abcdefghijklmnopqrstuvwxyz"[i]]] : []));
+    node.hidden = !shown.length;
+    const struck = (i) => shown.filter(([{ of }]) => lane(of) === i).flatMap(([option]) => cut(from(option), from(option) + option.size).map((style) => h("s", { style })));
+    node.replaceChildren(
+      h("p", { class: "fac-strip-head" }, `Where the ${meant(whole)} ${what} go; struck is what a choice takes away.`),
+      inside.length ? h("p", { class: "fac-strip-note" }, `${inside.map(([name]) => name).join(", ")}: summed over all of it`) : "",
+      h("div", { class: "fac-strip-names", "aria-hidden": "true" }, pieces.map(([name, long]) => h("span", { style: `flex:${long}` }, name))),
+      h("div", { class: "fac-strip-all", "aria-hidden": "true" }, (pieces.length ? pieces : [["", whole]]).map(([, long]) => h("span", { style: `flex:${long}` })), struck(-1),
+        h("div", { class: "fac-strip-lanes" }, inside.map(([name, long], i) => h("div", {}, h("i", { style: `width:${share(long)}` }), struck(i), h("small", { style: `margin-left:calc(${share(long)} + 5px)` }, `${name} ${rough(long)} ${what}`))))),
+      ...shown.map(([option, letter]) => {
+        const mid = (100 * (from(option) + option.size / 2)) / whole;
+        return h("div", { class: `fac-strip-row${option.right ? " fac-strip-right" : ""}` }, h("i", { style: place(option), "aria-hidden": "true" }), h("div", {}, h("u", { style: `flex:${mid}` }), h("span", {}, h("b", {}, letter), ` ${says(option)}`), h("u", { style: `flex:${100 - mid}` })));
+      }),
+    );
+  } };
 }
 
 function number(model) {
