@@ -118,7 +118,7 @@ function render({ model, el }) {
     chips((add) => {
       drawAxis(add, axis, { px, room, zoom, fs, narrow });
       const long = ({ names: all, limit }) => [all.join(", "), `${limit / KIB}${narrow ? "" : " KiB"}: ${total <= limit ? "yes" : "no"}${narrow || total > limit ? "" : `, ${short((limit - total) / KIB, 3)} left`}`];
-      const rows = named.map(long), sizes = rows.map(([name, size]) => Math.max(wide(name, 1.02 * fs), wide(size, 0.87 * fs)) + (narrow ? 0.4 : 0.7) * fs), at = spread(named.map(({ x }) => x - (narrow ? 0.5 * fs : 0)), sizes, 0, width); // near ones push to the right
+      const rows = named.map(long), sizes = rows.map(([name, size]) => Math.max(wide(name, (narrow ? 1.1 : 1.02) * fs), wide(size, 0.87 * fs)) + (narrow ? 0.4 : 0.7) * fs), at = spread(named.map(({ x }) => x - (narrow ? 0.5 * fs : 0)), sizes, 0, width); // near ones push to the right
       if (zoom > 1) add("zoom", "text", { class: "fac-t-name", "text-anchor": "end", x: width, y: 2.1 * fs }, `zoomed out ${zoom} ×, to ${bytesText(room, KIB)}`);
       if (narrow && at[0] - sizes[0] / 2 > 2.4 * fs) add("unit", "text", { class: "fac-t-soft", x: 1, y: 2.1 * fs }, "KiB:");
       named.forEach(({ limit, x }, i) => {
