@@ -102,7 +102,7 @@ class Quiz(CourseWidget):
         sizes = [choice["size"] for choice in choices if choice["size"] is not None]
         if whole is not None and not (is_number(whole) and sizes and float(whole) >= max(sizes)):
             raise ValueError(f"whole must be at least what each option comes to, got {whole!r}.")
-        within = dict(inside or {})
+        within = {name: float(size) for name, size in (inside or {}).items()}
         for choice in choices:
             if choice["of"] and not (whole and choice["size"] <= within.get(choice["of"], -1)):
                 raise ValueError(f"inside must hold what an option takes of {choice['of']!r}.")

@@ -852,6 +852,24 @@ def test_a_tile_on_the_chip_is_as_large_as_in_its_matrix(mount, width, n):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [480, 1100, 1280])
+@pytest.mark.parametrize("n", [256, 1024])
+def test_words_below_a_matrix_and_on_the_chip_keep_apart(mount, width, n):
+    """The film showed it: "P = softmax(S)" ran into "on chip", and the scale bar into the marks."""
+    page = mount(Race(n, 64, 64, 64, at=0.5, flag=0.5), width=width, reduced=True)
+    boxes = """words => [...document.querySelectorAll('.fac text')]
+      .filter((n) => words.some((word) => n.textContent.includes(word)))
+      .map((n) => [n.textContent, n.getBoundingClientRect()])"""
+    found = page.evaluate(boxes, ["softmax", "on chip", "trips", " numbers", "HBM"])
+    assert any("softmax" in text for text, _ in found)
+    for i, (one, a) in enumerate(found):
+        for other, b in found[:i]:
+            apart = a["left"] >= b["right"] or b["left"] >= a["right"]
+            apart |= a["top"] >= b["bottom"] - 3 or b["top"] >= a["bottom"] - 3
+            assert apart, (one, other)
+
+
+@pytest.mark.browser
 def test_the_slider_of_the_tapes_ends_where_they_end_and_nothing_is_cut_off(mount):
     """Its track ran to the card's very edge, where its round end was cut off."""
     page = mount(Race(1024, 128, 128, 128, at=0.0, flag=0.3), width=480, reduced=True)

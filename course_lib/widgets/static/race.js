@@ -48,8 +48,8 @@ function render({ model, el }) {
       if (!ghost) nodes.push(text(p.x + 0.6 * fs, p.y + p.h + (t === "q" && p.h < fs ? 2.4 : 1.1) * fs, "fac-race-wear", null, {}, (node) => (lane.wearText[t] = node)));
       else nodes.push(text(p.x + p.w / 2, p.y + (p.h > 2 * fs ? p.h / 2 : p.h + 1.3 * fs), "fac-race-never", p.w > 8 * fs ? "S is never here" : "never here", { "text-anchor": "middle" }));
     }
-    const bar = 2 ** Math.floor(Math.log2(Math.min(3.3 * fs, 0.3 * H) / scale)), { s: S } = lane.at, by = panel + panelH - 0.6 * fs, barX = lw < 500 ? S.x - bar * scale - 3.2 * fs : Math.max(S.x, Math.min(S.x + S.w, x + lw - 4 * fs) - bar * scale - 6.5 * fs);
-    nodes.push(text(x + 0.9 * fs, by, "fac-race-soft", null, {}, (node) => (lane.timesText = node)), v("path", { class: "fac-race-line", d: `M${barX} ${by - 6}v6h${bar * scale}v-6` }), text(barX + bar * scale + 6, by, "fac-race-soft", `${bar}${lw < 500 ? "" : " numbers"}`));
+    const bar = 2 ** Math.floor(Math.log2(Math.min(3.3 * fs, 0.3 * H) / scale)), { s: S } = lane.at, by = panel + panelH - 0.6 * fs, barX = lw < 500 ? S.x - bar * scale - 3.2 * fs : Math.max(S.x + 4.2 * fs, Math.min(S.x + S.w, x + lw - 4 * fs) - bar * scale - 6.5 * fs);
+    nodes.push(text(x + 0.9 * fs, by, "fac-race-soft", null, {}, (node) => (lane.timesText = node)), v("path", { class: "fac-race-line", d: `M${barX} ${by - 6}v6h${bar * scale}v-6` }), text(barX + bar * scale + 6, by, "fac-race-soft", `${bar}${lw < 500 || x + lw - barX - bar * scale < (7.8 + 0.45 * `${bar}`.length) * fs ? "" : " numbers"}`));
     const desk = get("caches");
     nodes.push(...(desk ? [...l2Band(text, lane, race, get), ...deskOf(text, lane, race, get)] : chipOf(text, lane, race, get)));
     nodes.push(text(desk ? x : lane.statusX, desk ? y + 3 * fs : lane.statusY, desk || lw < 500 ? "fac-race-small" : "", null, {}, (node) => (lane.statusText = node)));

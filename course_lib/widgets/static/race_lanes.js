@@ -156,15 +156,17 @@ function chipOf(text, lane, { box: { fs, lw, n, scale, chipH } }, get) {
   const { x, chipY } = lane, narrow = lw < 500, middle = chipY + chipH / 2, mid = middle + 0.33 * fs;
   const q = Math.min(get("block_q"), get("decode") ? 1 : n), k = Math.min(get("block_k"), n), rows = { q, k, v: k, o: q, s: q }, lens = Math.min(1, (chipH - 0.7 * fs) / (Math.max(q, k) * scale));
   lane.slots = {};
-  const nodes = [v("rect", { class: "fac-race-chip", x, y: chipY, width: lw, height: chipH, rx: 4 }), text(x + lw - 0.7 * fs, narrow ? middle + 0.72 * fs : mid, "fac-race-name", "on chip", { "text-anchor": "end" })];
+  const nodes = [v("rect", { class: "fac-race-chip", x, y: chipY, width: lw, height: chipH, rx: 4 })];
   for (const [t, at] of Object.entries(lane.at)) {
     const w = t === "s" ? Math.max(2, lens * k * scale) : lens * at.w, h = Math.max(2, lens * rows[t] * scale), slot = (lane.slots[t] = { x: at.x, y: middle - h / 2, w, h });
     nodes.push(v("rect", { class: "fac-race-slot", x: slot.x, y: slot.y, width: w, height: h }), text(at.x + w + 0.25 * fs, mid, "fac-race-soft", t === "s" && !narrow ? "S" : "")); // the others’ names stand above them
   }
   const { s } = lane.slots;
   lane.statusX = s.x + s.w + (narrow ? 0.4 : 1.5) * fs;
-  lane.statusY = narrow ? middle - 0.42 * fs : mid;
-  lane.statusW = x + lw - lane.statusX - (narrow ? 0 : 4 * fs);
+  const two = x + lw - lane.statusX < 14 * fs; // lines, where the words would meet
+  nodes.push(text(x + lw - 0.7 * fs, two ? middle + (narrow ? 0.72 : 0.9) * fs : mid, "fac-race-name", "on chip", { "text-anchor": "end" }));
+  lane.statusY = two ? middle - 0.42 * fs : mid;
+  lane.statusW = x + lw - lane.statusX - (two ? 0 : 4 * fs);
   return nodes;
 }
 
