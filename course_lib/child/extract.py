@@ -38,7 +38,7 @@ from course_lib.child.homes import (
     unwrap,
 )
 from course_lib.child.leaked_names import refuse_leaked
-from course_lib.child.statement import binding_statement
+from course_lib.child.statement import binding_statement, is_made_of
 
 _FUTURE = "from __future__ import annotations"
 _SET_BY_PYTHON = {"__name__", "__file__", "__doc__", "__builtins__", "__spec__", "__package__"}
@@ -194,22 +194,25 @@ class _Gathering:
         """Copy the statement that made ``value``; False if there is none (a tensor is an input)."""
         if asker is None or (type(value).__module__, type(value).__name__) == ("torch", "Tensor"):
             return False
-        statement = binding_statement(name, globals_of(asker), asker)
-        if statement is not None:
-            self._copy_statement(name, statement, asker)
-        return statement is not None
+        return self._copy_statement(name, asker)
 
-    def _copy_statement(self, name: str, statement: str, asker: FunctionType | type) -> None:
+    def _copy_statement(self, name: str, asker: FunctionType | type, above: int = 0) -> bool:
         """Copy it after what it names: of a name that is bound once more below, the older thing."""
         namespace = globals_of(asker)
-        for used in names_used(statement, without_annotations=False):
+        found = binding_statement(name, namespace, asker, above=above)
+        if found is None:
+            return False
+        statement, place = found
+        own = [name] if is_made_of(name, statement) else []
+        for used in [*own, *names_used(statement, without_annotations=False)]:
             if used not in namespace or used in _SET_BY_PYTHON:
                 continue
-            if used not in self._open:
+            if used in self._open:
+                self._copy_statement(used, asker, place)
+            else:
                 self.add(used, namespace[used], f"`{name}`", asker)
-            elif older := binding_statement(used, namespace, asker, before=statement):
-                self._copy_statement(used, older, asker)
         self._definitions.append(statement)
+        return True
 
     def _add_definition(self, name: str, thing: FunctionType | type, *, kernel: bool) -> None:
         source, file, line = source_of(thing)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
@@ -11,26 +13,34 @@ from course_lib.child.leaked_names import bound_by, parsed, texts
 
 
 def binding_statement(
-    name: str, namespace: dict[str, Any], thing: Any, *, before: str | None = None
-) -> str | None:
+    name: str, namespace: dict[str, Any], thing: Any, *, above: int = 0
+) -> tuple[str, int] | None:
     """Return the last assignment, ``def`` or ``class`` at top level that binds ``name``, or None.
 
     For what has no literal: a logger, a lambda, a cached function, an object of one's own class.
-    ``before``: above this statement, which is made of what the name meant there.
+    With it comes its place, as ``above`` for what a name meant there: so many statements, counted
+    from the last one, are passed over.
     """
     if isinstance(thing, FunctionType) and name in closure(thing):
         return None
-    for text in reversed(list(texts(namespace, thing))):
-        try:
-            body = parsed(text)
-        except (SyntaxError, ValueError):
-            continue
-        for node in reversed(body):
-            if before is not None:
-                before = None if ast.unparse(node) == before else before
-            elif name in _bound_at_top(node):
-                return ast.unparse(node)
+    for place, node in enumerate(_last_first(namespace, thing), 1):
+        if place > above and name in _bound_at_top(node):
+            return ast.unparse(node), place
     return None
+
+
+def _last_first(namespace: dict[str, Any], thing: Any) -> Iterator[ast.stmt]:
+    for text in reversed(list(texts(namespace, thing))):
+        with contextlib.suppress(SyntaxError, ValueError):
+            yield from reversed(parsed(text))
+
+
+def is_made_of(name: str, statement: str) -> bool:
+    """Say whether a statement reads the name that it binds: ``run = logged(run)``."""
+    (node,) = ast.parse(statement).body
+    value = getattr(node, "value", None)  # a def or a class has none
+    inside = ast.walk(value) if value else ()
+    return any(isinstance(one, ast.Name) and one.id == name for one in inside)
 
 
 def _bound_at_top(node: ast.stmt) -> set[str]:

@@ -70,11 +70,15 @@ def rows(
     rng: Generator, n: int, of: Range = DOUBLE
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Yield (name, scores (n,), values (n,))."""
+    yield from _far(rng, n, of)
+    yield LEAD_NAME, *lead(rng, n)
+
+
+def _far(rng: Generator, n: int, of: Range) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     name = f"scores {of.span:g} apart, and values that make up for it"
     yield name, *shares(rng, n, of.span)
     name = f"scores that rise by {of.rise:g}, and values of {of.size:g}"
     yield name, *steep(rng, n, of.rise, of.size)
-    yield LEAD_NAME, *lead(rng, n)
 
 
 def attention(
@@ -86,20 +90,18 @@ def attention(
     from the start, while that of the others jumps. Where one leads, rows differ in by how much.
     """
     found = []
-    for name, scores, values in rows(rng, n_k, of):
+    for name, scores, values in _far(rng, n_k, of):
         q, k = np.zeros((*heads, n_q, d)), np.zeros((*heads, n_k, d))
         q[..., ::2, 0] = q[..., 1::2, 1] = np.sqrt(d)
         k[..., 0] = k[..., 1] = scores
         k[..., 0, 1] = scores.max() + 1
-        if name == LEAD_NAME:
-            q[..., 1] = 0
-            q[..., 0] = np.sqrt(d) * np.linspace(0.4, 1.6, n_q)
-            found.append((name, (q, k, np.tile(values[:, None], d) + np.zeros_like(k))))
-            continue
         v = values[:, None] * rng.uniform(1, 2, (*heads, n_k, d))
         v[..., 0, :] = 0
         found.append((name, (q, k, v)))
-    return found
+    scores, values = lead(rng, n_k)
+    q, k = np.zeros((*heads, n_q, d)), np.zeros((*heads, n_k, d))
+    q[..., 0], k[..., 0] = np.sqrt(d) * np.linspace(0.4, 1.6, n_q), scores
+    return [*found, (LEAD_NAME, (q, k, np.broadcast_to(values[:, None], k.shape).copy()))]
 
 
 UNEVEN = {"q very large, k very small": 2.0**20, "q very small, k very large": 2.0**-20}

@@ -112,6 +112,21 @@ def test_a_name_that_is_bound_twice_keeps_what_it_meant_in_between(shell):
     assert alone["run"](5) == 11
 
 
+@pytest.mark.parametrize("wrap", [["run = Plus(run)"], ["run = Plus(run)", "run = Plus(run)"]])
+def test_a_name_that_is_made_of_itself_keeps_every_layer(shell, wrap):
+    """The same line twice, as where a cell is run again; the copy began with what was not there."""
+    plus = (
+        "class Plus:\n    def __init__(self, f):\n        self.f = f\n"
+        "    def __call__(self, x):\n        return self.f(x) + 1"
+    )
+    space = run_cells(
+        shell, plus, "def run(x):\n    return 2 * x", *wrap, "def ask(x):\n    return run(x)"
+    )
+    alone: dict = {}
+    exec(to_source(space["ask"]), alone)
+    assert alone["ask"](5) == space["ask"](5) == 10 + len(wrap)
+
+
 def test_a_function_called_top_has_locals(shell):
     """The symbol table of Python 3.11 takes its arguments for globals."""
     space = run_cells(shell, "def top(x):\n    return x + 1")
