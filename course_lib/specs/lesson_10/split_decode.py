@@ -150,6 +150,7 @@ def _mean(lse: Array) -> Array:
 def _seen(s: Array, v: Array, guarded: bool, shifted: bool) -> Part:
     """Return the part of one split: scores (..., n), values (..., n, d)."""
     n = s.shape[-1]
+    guarded = guarded or not (shifted or n)  # without a shift: weights that vanish, not keys
     m = s.max(axis=-1, initial=-np.inf) if shifted or not n else np.zeros(s.shape[:-1])
     p = np.exp(s - np.where((m == -np.inf) & guarded, 0, m)[..., None])
     l_sum = p.sum(axis=-1)
@@ -395,7 +396,7 @@ _PARTS = table(
      Slip(in_place=True)),
     ("no maximum is subtracted",
      "exp(s) overflows where scores are large: subtract the split's largest score first.",
-     Slip(shifted=False)),
+     Slip(shifted=False), Slip(shifted=False, guarded=False)),
     ("a head reads another group's keys",
      "the group of query head h is h // (H / H_kv): neighbours share a key head. (% deals them "
      "out in turns.)",
